@@ -1,0 +1,114 @@
+"""Coercion and validation of user data: the only place that turns what users pass into arrays.
+
+Every function returns a float64, C-contiguous array that the caller may keep: a copy unless it says
+otherwise. Errors name the argument and the offending entry.
+"""
+
+import numbers
+
+import numpy as np
+import scipy.sparse
+
+
+def as_array(data, name, ndim):
+    """Array of float64 with ``ndim`` axes and finite entries; a copy."""
+    if scipy.sparse.issparse(data):
+        raise TypeError(f"{name} is a sparse matrix; pass a dense array, e.g. {name}.toarray()")
+    try:
+        raw = np.asarray(data)
+        if raw.dtype.kind == "c":
+            raise TypeError(f"{name} is complex; real numbers are needed")
+        array = np.array(raw, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} cannot be read as an array of numbers: {error}") from None
+    if array.ndim != ndim:
+        kind = {0: "a number", 1: "a vector", 2: "a matrix", 3: "a stack of matrices"}[ndim]
+        raise ValueError(f"{name} must be {kind} ({ndim} axes), got shape {array.shape}")
+    require_finite(array, name)
+    return array
+
+
+def require_finite(array, name):
+    """Raise ValueError naming the first entry that is NaN or infinite."""
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{entry(name, where)} = {array[where]} is not finite")
+
+
+def entry(name, where):
+    """How an entry is written: ``H[3, 7]``."""
+    return f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else name
+
+
+def as_vector(data, name, n=None, lower=None):
+    """Vector of shape (n,), each entry at least ``lower``."""
+    vector = as_array(data, name, 1)
+    if n is not None and vector.size != n:
+        raise ValueError(f"{name} has {vector.size} entries, expected {n}")
+    if vector.size == 0:
+        raise ValueError(f"{name} is empty: at least one variable is needed")
+    if lower is not None:
+        require_at_least(vector, lower, name)
+    return vector
+
+
+def require_at_least(array, lower, name, consequence=""):
+    """Raise ValueError naming the smallest entry if it is below ``lower``."""
+    if array.size and array.min() < lower:
+        where = np.unravel_index(int(array.argmin()), array.shape)
+        word = "negative" if lower == 0.0 else f"below {lower:g}"
+        raise ValueError(f"{entry(name, where)} = {array[where]:g} is {word}{consequence}")
+
+
+def as_square(data, name):
+    """Square matrix, at least 1 x 1."""
+    matrix = as_array(data, name, 2)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"{name} must be square, got shape {matrix.shape}")
+    if matrix.size == 0:
+        raise ValueError(f"{name} is empty: at least one variable is needed")
+    return matrix
+
+
+def as_symmetric(data, name, rtol=1e-10):
+    """Symmetric matrix; an asymmetry within rounding is averaged away, a larger one refused."""
+    matrix = as_square(data, name)
+    skew = np.abs(matrix - matrix.T)
+    if skew.max() > 0.0:
+        i, j = np.unravel_index(int(skew.argmax()), skew.shape)
+        if skew[i, j] > rtol * max(1e-300, np.abs(matrix).max()):
+            raise ValueError(
+                f"{name} is not symmetric: {name}[{i}, {j}] = {matrix[i, j]:g} but {name}[{j}, {i}] = "
+                f"{matrix[j, i]:g}; pass ({name} + {name}.T) / 2 if that is the function you mean"
+            )
+        matrix = 0.5 * (matrix + matrix.T)
+    return matrix
+
+
+def as_real(value, name, lower=None, strict=False):
+    """A finite float, at least (or, if strict, above) ``lower``."""
+    if isinstance(value, bool) or not isinstance(value, (numbers.Real, np.ndarray)) or np.ndim(value) != 0:
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+    value = float(value)
+    if not np.isfinite(value):
+        raise ValueError(f"{name} = {value} is not finite")
+    if lower is not None and (value < lower or (strict and value == lower)):
+        raise ValueError(f"{name} = {value:g} must be {'above' if strict else 'at least'} {lower:g}")
+    return value
+
+
+def as_count(value, name, lower=0):
+    """An int, at least ``lower``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    value = int(value)
+    if value < lower:
+        raise ValueError(f"{name} = {value} must be at least {lower}")
+    return value
+
+
+def one_of(value, name, choices):
+    """``value`` if it is among ``choices``, else a ValueError that lists them."""
+    if value not in choices:
+        raise ValueError(f"unknown {name} {value!r}; choose from {', '.join(map(repr, choices))}")
+    return value

@@ -1,0 +1,132 @@
+"""The one decorator every kernel of the package wears.
+
+A kernel is compiled without the GIL, with numpy's floating-point error model, and cached on disk. The
+cache is stamped with a digest of *all* sources of the package, because a solver loop inlines kernels
+from other files: an edit anywhere makes every cached loop stale, which Numba's own stamp (the file
+of the loop alone) would miss.
+
+The cache lives in the first writable of: ``$DRSUB_FAST_CACHE_DIR``, ``$NUMBA_CACHE_DIR``, the package's
+own ``__pycache__``, the user's cache folder. Where none is writable, kernels are compiled in memory and
+nothing is stored.
+"""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from numba import config, njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+
+#: Floating-point freedoms for kernels whose sums may be reordered. Infinities and NaN keep their
+#: meaning: the full ``fastmath`` would remove the checks that find them.
+REDUCTION_FLAGS = frozenset({"reassoc", "contract", "arcp", "nsz"})
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def _source_digest():
+    """Hash of every source file of the package, names included."""
+    digest = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        digest.update(str(path.relative_to(_PACKAGE)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _candidate_folders():
+    """Folders that may hold the cache, in order of preference."""
+    for variable in ("DRSUB_FAST_CACHE_DIR", "NUMBA_CACHE_DIR"):
+        if os.environ.get(variable):
+            yield Path(os.environ[variable]) / "drsub_fast"
+    yield _PACKAGE / "__pycache__" / "kernels"
+    place = hashlib.sha256(str(_PACKAGE).encode()).hexdigest()[:16]
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    yield Path(base) / "drsub_fast" / place
+
+
+def _writable_folder():
+    """The first candidate that takes a file, or None."""
+    for folder in _candidate_folders():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+        except OSError:
+            continue
+    return None
+
+
+#: Where compiled kernels are stored; None when they are not.
+CACHE_FOLDER = None if config.DISABLE_JIT else _writable_folder()
+_DIGEST = None if CACHE_FOLDER is None else _source_digest()
+
+
+class _PackageLocator(_CacheLocator):
+    """Places the cache of one kernel and stamps it with the digest of the package."""
+
+    def __init__(self, py_func, py_file):
+        self._py_file = py_file
+        module = py_func.__module__.removeprefix("drsub_fast").strip("._")
+        self._disambiguator = f"{module or 'top'}-{py_func.__code__.co_firstlineno}"
+
+    def get_cache_path(self):
+        return str(CACHE_FOLDER)
+
+    def get_source_stamp(self):
+        return _DIGEST
+
+    def get_disambiguator(self):
+        return self._disambiguator
+
+    @classmethod
+    def from_function(cls, py_func, py_file):
+        return cls(py_func, py_file)
+
+
+def _is_importable(numba_type):
+    """Whether a type can be found again by another process (a class made at run time cannot)."""
+    cls = getattr(numba_type, "instance_class", None)
+    if cls is not None and getattr(cls, "transient", False):
+        return False
+    return all(_is_importable(part) for part in getattr(numba_type, "types", ()))
+
+
+class _KernelCacheImpl(CompileResultCacheImpl):
+    _locator_classes = [_PackageLocator]
+
+    def check_cachable(self, cres):
+        if not all(_is_importable(argument) for argument in cres.signature.args):
+            return False
+        return super().check_cachable(cres)
+
+
+class _KernelCache(FunctionCache):
+    _impl_class = _KernelCacheImpl
+
+    def load_overload(self, sig, target_context):
+        arguments = sig if isinstance(sig, tuple) else sig.args
+        if not all(_is_importable(argument) for argument in arguments):
+            return None
+        return super().load_overload(sig, target_context)
+
+
+def kernel(function=None, *, reductions=False):
+    """Compile a kernel: ``nogil``, numpy's error model, stored on disk.
+
+    Parameters
+    ----------
+    function : callable
+        The kernel. It returns status codes and never raises.
+    reductions : bool, default False
+        Allow the compiler to reorder sums (`REDUCTION_FLAGS`), so that reductions vectorise.
+    """
+
+    def decorate(py_func):
+        flags = set(REDUCTION_FLAGS) if reductions else False
+        dispatcher = njit(nogil=True, error_model="numpy", fastmath=flags)(py_func)
+        if not config.DISABLE_JIT and CACHE_FOLDER is not None:
+            dispatcher._cache = _KernelCache(py_func)
+        return dispatcher
+
+    return decorate if function is None else decorate(function)

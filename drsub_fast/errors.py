@@ -1,0 +1,26 @@
+"""Exceptions of the package. Bad data raise ValueError, objects of the wrong kind TypeError."""
+
+
+class OracleError(RuntimeError):
+    """A linear program of the oracle ended without an optimal vertex.
+
+    Attributes
+    ----------
+    status : str
+        What the solver reported.
+    """
+
+    def __init__(self, message, status=""):
+        super().__init__(message)
+        self.status = status
+
+    def __reduce__(self):
+        return type(self), (self.args[0], self.status)
+
+
+class UnsupportedError(TypeError):
+    """A solver needs something that this objective or set does not offer."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint belongs to other inputs or cannot be read."""

@@ -1,0 +1,219 @@
+"""What an objective offers to the solvers.
+
+An objective is a class with `value`, `gradient` and a parameter namedtuple, and a family of kernels
+registered for the class of that tuple (see `drsub_fast._dispatch`):
+
+``objective_size(params)``
+    (floats, integers) of workspace that a solve needs.
+``objective_carve(params, floats, integers)``
+    The workspace: a namedtuple of views into two flat arrays, the integers zero at the start of a
+    solve. It has a field ``grad`` (n,), the gradient at the current iterate.
+``evaluate(params, work, x)``
+    Value at x, from scratch; sets ``work.grad`` and whatever else the incremental kernels keep.
+``prepare(params, work, x, v)``
+    Announces the vertex or direction of the next steps (default: nothing). The same v may serve many
+    steps in a row.
+``advance(params, work, x, v, gamma, value)``
+    x += gamma v; returns the new value, given the present one (default: move and evaluate).
+``contract(params, work, x, v, gamma, value)``
+    x = (1 - gamma) x + gamma v, likewise.
+``exact_step(params, work, x, v, limit, value)``
+    argmax of f(x + gamma (v - x)) over [0, limit], after `prepare` (default: a safeguarded search that
+    evaluates f and leaves the workspace at another point, so that a `contract` that evaluates
+    anew must follow).
+``gradient_rate(params, work, v, additive, rate)``
+    For objectives whose gradient is affine: writes d(grad)/d(gamma) for the additive step (H v) or the
+    gradient at v for the classical one, and returns True (default: False). After `prepare`.
+``hessian_product(params, work, x, d, out)``
+    out = Hessian(x) d; returns 2 if the Hessian is constant, 1 if it depends on x (then x is the
+    point last evaluated), 0 if there is no such kernel (default).
+"""
+
+from collections import namedtuple
+
+import numpy as np
+
+from drsub_fast._checks import as_vector
+from drsub_fast._dispatch import operation
+from drsub_fast._jit import kernel
+from drsub_fast._vector import add_scaled, blend, slope
+
+GradientWork = namedtuple("GradientWork", "grad trial")
+
+
+@kernel
+def _default_size(params):
+    return 2 * params.n, 0
+
+
+@kernel
+def _default_carve(params, floats, integers):
+    return GradientWork(floats[: params.n], floats[params.n : 2 * params.n])
+
+
+objective_size, OBJECTIVE_SIZE = operation("objective_size", _default_size)
+objective_carve, OBJECTIVE_CARVE = operation("objective_carve", _default_carve)
+evaluate, EVALUATE = operation("evaluate")
+
+
+@kernel
+def _default_prepare(params, work, x, v):
+    pass
+
+
+@kernel
+def _default_advance(params, work, x, v, gamma, value):
+    add_scaled(x, gamma, v)
+    return evaluate(params, work, x)
+
+
+@kernel
+def _default_contract(params, work, x, v, gamma, value):
+    blend(x, gamma, v)
+    return evaluate(params, work, x)
+
+
+@kernel
+def _derivative_along(params, work, x, v, gamma):
+    """(value, derivative) of f at x + gamma (v - x); leaves the workspace at that point."""
+    trial = work.trial
+    for j in range(x.size):
+        trial[j] = x[j] + gamma * (v[j] - x[j])
+    value = evaluate(params, work, trial)
+    return value, slope(work.grad, v, x)
+
+
+_GRID = 8
+
+
+@kernel
+def _default_exact_step(params, work, x, v, limit, value):
+    # f along v - x need not be concave: bracket the best of a few points, then solve
+    # <grad, v - x> = 0 in the bracket by the Illinois method.
+    best, best_value = 0.0, value
+    for i in range(1, _GRID + 1):
+        gamma = limit * i / _GRID
+        trial_value, _ = _derivative_along(params, work, x, v, gamma)
+        if trial_value > best_value:
+            best, best_value = gamma, trial_value
+    low = max(0.0, best - limit / _GRID)
+    high = min(limit, best + limit / _GRID)
+    _, slope_low = _derivative_along(params, work, x, v, low)
+    _, slope_high = _derivative_along(params, work, x, v, high)
+    if not (slope_low > 0.0 and slope_high < 0.0):
+        return best
+    side = 0
+    for _ in range(60):
+        gamma = (low * slope_high - high * slope_low) / (slope_high - slope_low)
+        trial_value, trial_slope = _derivative_along(params, work, x, v, gamma)
+        if trial_value > best_value:
+            best, best_value = gamma, trial_value
+        if trial_slope == 0.0 or high - low <= 1e-15 * limit:
+            break
+        if trial_slope > 0.0:
+            low, slope_low = gamma, trial_slope
+            if side == 1:
+                slope_high *= 0.5
+            side = 1
+        else:
+            high, slope_high = gamma, trial_slope
+            if side == -1:
+                slope_low *= 0.5
+            side = -1
+    return best
+
+
+@kernel
+def _no_rate(params, work, v, additive, rate):
+    return False
+
+
+@kernel
+def _no_hessian(params, work, x, d, out):
+    return 0
+
+
+prepare, PREPARE = operation("prepare", _default_prepare)
+advance, ADVANCE = operation("advance", _default_advance)
+contract, CONTRACT = operation("contract", _default_contract)
+exact_step, EXACT_STEP = operation("exact_step", _default_exact_step)
+gradient_rate, GRADIENT_RATE = operation("gradient_rate", _no_rate)
+hessian_product, HESSIAN_PRODUCT = operation("hessian_product", _no_hessian)
+
+_TABLES = {
+    "objective_size": OBJECTIVE_SIZE,
+    "objective_carve": OBJECTIVE_CARVE,
+    "evaluate": EVALUATE,
+    "prepare": PREPARE,
+    "advance": ADVANCE,
+    "contract": CONTRACT,
+    "exact_step": EXACT_STEP,
+    "gradient_rate": GRADIENT_RATE,
+    "hessian_product": HESSIAN_PRODUCT,
+}
+
+
+def register_objective(params_class, **kernels):
+    """Register the kernels of an objective for its parameter class, by operation name."""
+    for name, function in kernels.items():
+        _TABLES[name].table[params_class] = function
+
+
+@kernel
+def _value_and_gradient(params, x, grad):
+    """Value at x, gradient into grad, with a workspace of its own."""
+    n_floats, n_integers = objective_size(params)
+    work = objective_carve(params, np.empty(n_floats), np.zeros(n_integers, np.int64))
+    value = evaluate(params, work, x)
+    for j in range(x.size):
+        grad[j] = work.grad[j]
+    return value
+
+
+class Objective:
+    """A continuous function to be maximised, with its gradient.
+
+    Attributes
+    ----------
+    n : int
+        Number of variables.
+    unit_box : bool
+        Whether the function is meant for [0, 1]^n only; solvers then clip the upper bound to 1.
+    compiled : bool
+        Whether its kernels are compiled, so that a solve can run as one compiled loop.
+    """
+
+    unit_box = False
+    compiled = True
+
+    @property
+    def params(self):
+        """Parameter namedtuple that the kernels take."""
+        return self._params
+
+    def value_and_gradient(self, x):
+        """Value and gradient at x, shape (n,)."""
+        x = as_vector(x, "x", n=self.n)
+        grad = np.empty(self.n)
+        run = _value_and_gradient if self.compiled else getattr(_value_and_gradient, "py_func", _value_and_gradient)
+        return float(run(self._params, x, grad)), grad
+
+    def value(self, x):
+        """f(x), for x of shape (n,)."""
+        return self.value_and_gradient(x)[0]
+
+    def gradient(self, x):
+        """Gradient of f at x, shape (n,)."""
+        return self.value_and_gradient(x)[1]
+
+    def nonnegative_on(self, upper):
+        """Whether f >= 0 on [0, upper] is known: True, False (a negative value is known), or None."""
+        return None
+
+    def monotone_on(self, upper):
+        """Whether f is known to be non-decreasing on [0, upper]: True, False or None."""
+        return None
+
+    def curvature_bound(self, upper):
+        """A bound on C_f(P) of Algorithm 3 (paper, Option II) for sets in [0, upper], or None."""
+        return None

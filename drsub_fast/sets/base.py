@@ -1,0 +1,168 @@
+"""What a feasible set offers to the solvers.
+
+A set is an immutable description with `n`, `upper`, `contains`, `lmo`, `project` and a parameter
+namedtuple, and kernels registered for the class of that tuple (see `drsub_fast._dispatch`):
+
+``set_size(params)``, ``set_carve(params, floats, integers)``
+    Workspace, as for objectives (default: none). The integers are zero at the start of a solve and keep
+    whatever a warm start needs from call to call.
+``lmo(params, work, direction, upper, v)``
+    v = argmax <direction, v> over the set intersected with v <= upper (never above the set's own
+    bound). Returns `OK`, `NEEDS_SOLVER` (call the set's solver from Python, then go on), `PAUSED` (the
+    linear program is unfinished: call again to go on) or `FAILED`.
+``track(params, work, rate)``
+    Prepares `follow` for gradients that move along ``rate``; False if the set cannot (default).
+``follow(params, work, decay, gamma, upper, v)``
+    The direction became decay * direction + gamma * rate and the bounds are now ``upper``: True if v, the
+    vertex of the last `lmo`, is still optimal (default False).
+``project(params, work, y, upper, out)``
+    Euclidean projection of y onto the set intersected with out <= upper: `OK` or `NEEDS_SOLVER` (default).
+"""
+
+from collections import namedtuple
+
+import numpy as np
+
+from drsub_fast._checks import as_vector
+from drsub_fast._dispatch import operation
+from drsub_fast._jit import kernel
+from drsub_fast.errors import UnsupportedError
+
+OK = 0
+NEEDS_SOLVER = 1
+PAUSED = 2
+FAILED = 3
+
+NoWork = namedtuple("NoWork", "floats")
+
+
+@kernel
+def _no_size(params):
+    return 0, 0
+
+
+@kernel
+def _no_carve(params, floats, integers):
+    return NoWork(floats)
+
+
+@kernel
+def _cannot_track(params, work, rate):
+    return False
+
+
+@kernel
+def _cannot_follow(params, work, decay, gamma, upper, v):
+    return False
+
+
+@kernel
+def _no_projection(params, work, y, upper, out):
+    return NEEDS_SOLVER
+
+
+set_size, SET_SIZE = operation("set_size", _no_size)
+set_carve, SET_CARVE = operation("set_carve", _no_carve)
+lmo, LMO = operation("lmo")
+track, TRACK = operation("track", _cannot_track)
+follow, FOLLOW = operation("follow", _cannot_follow)
+project, PROJECT = operation("project", _no_projection)
+
+_TABLES = {
+    "set_size": SET_SIZE,
+    "set_carve": SET_CARVE,
+    "lmo": LMO,
+    "track": TRACK,
+    "follow": FOLLOW,
+    "project": PROJECT,
+}
+
+
+def register_set(params_class, **kernels):
+    """Register the kernels of a feasible set for its parameter class, by operation name."""
+    for name, function in kernels.items():
+        _TABLES[name].table[params_class] = function
+
+
+@kernel
+def _lmo_once(params, direction, upper, v):
+    """One oracle call with a workspace of its own."""
+    n_floats, n_integers = set_size(params)
+    work = set_carve(params, np.empty(n_floats), np.zeros(n_integers, np.int64))
+    return lmo(params, work, direction, upper, v)
+
+
+@kernel
+def _project_once(params, y, upper, out):
+    """One projection with a workspace of its own."""
+    n_floats, n_integers = set_size(params)
+    work = set_carve(params, np.empty(n_floats), np.zeros(n_integers, np.int64))
+    return project(params, work, y, upper, out)
+
+
+class FeasibleSet:
+    """A compact convex set in the positive orthant with a linear maximisation oracle.
+
+    Attributes
+    ----------
+    n : int
+        Number of variables.
+    upper : ndarray, shape (n,)
+        Upper bound of every variable over the set (read-only).
+    is_down_closed : bool
+        Whether 0 <= y <= x and x in the set imply y in the set.
+    """
+
+    is_down_closed = True
+
+    def params(self, lmo="auto"):
+        """Parameter namedtuple that the kernels take; ``lmo`` matters to polytopes only."""
+        return self._params
+
+    def solver(self, upper):
+        """The linear-programming solver for calls that the kernel hands back, or None."""
+        return None
+
+    def lmo(self, direction, upper=None):
+        """A vertex that maximises <direction, v> over the set.
+
+        Parameters
+        ----------
+        direction : array_like, shape (n,)
+            Cost to maximise.
+        upper : array_like, shape (n,), optional
+            Tighter upper bound, as in the shrunken oracle of Algorithm 2.
+
+        Returns
+        -------
+        v : ndarray, shape (n,)
+        """
+        direction = as_vector(direction, "direction", n=self.n)
+        bound = self._upper if upper is None else self._clipped(upper)
+        v = np.empty(self.n)
+        status = _lmo_once(self.params(), direction, bound, v)
+        if status != OK:
+            v = self.solver(bound).maximize(direction, bound)
+        return v
+
+    def project(self, y):
+        """Euclidean projection of y, shape (n,), onto the set."""
+        y = as_vector(y, "y", n=self.n)
+        out = np.empty(self.n)
+        if _project_once(self.params(), y, self._upper, out) != OK:
+            out = self.project_by_solver(y, self._upper)
+        return out
+
+    def project_by_solver(self, y, upper):
+        """Projection for calls that the kernel hands back."""
+        raise UnsupportedError(f"{type(self).__name__} has no projection")
+
+    def _clipped(self, upper):
+        """A user's tighter bound, checked, and never above the set's own."""
+        return np.minimum(as_vector(upper, "upper", n=self.n, lower=0.0), self._upper)
+
+    @property
+    def upper(self):
+        view = self._upper.view()
+        view.flags.writeable = False
+        return view

@@ -1,0 +1,66 @@
+"""Box {x : 0 <= x <= upper}. The oracle takes each coordinate by the sign of its cost."""
+
+from collections import namedtuple
+
+import numpy as np
+
+from drsub_fast._checks import as_vector
+from drsub_fast._jit import kernel
+from drsub_fast.sets.base import OK, FeasibleSet, register_set
+
+BoxParams = namedtuple("BoxParams", "upper")
+
+
+@kernel
+def _lmo(params, work, direction, upper, v):
+    for j in range(v.size):
+        v[j] = upper[j] if direction[j] > 0.0 else 0.0
+    return OK
+
+
+@kernel
+def _project(params, work, y, upper, out):
+    for j in range(y.size):
+        out[j] = min(max(y[j], 0.0), upper[j])
+    return OK
+
+
+register_set(BoxParams, lmo=_lmo, project=_project)
+
+
+class Box(FeasibleSet):
+    """Box {x : 0 <= x <= upper}.
+
+    Parameters
+    ----------
+    upper : array_like, shape (n,)
+        Upper bounds, at least 0.
+
+    Raises
+    ------
+    ValueError
+        For an entry that is negative or not finite, or no entry at all.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> ds.Box([1.0, 2.0]).lmo([3.0, -1.0])
+    array([1., 0.])
+    """
+
+    def __init__(self, upper):
+        self._upper = as_vector(upper, "upper", lower=0.0)
+        self.n = self._upper.size
+        self._params = BoxParams(self._upper)
+
+    def __repr__(self):
+        return f"Box(n={self.n})"
+
+    def contains(self, x, tol=1e-9):
+        """Whether x is in the box, each bound up to ``tol`` (absolute)."""
+        x = as_vector(x, "x", n=self.n)
+        return bool((x >= -tol).all() and (x <= self._upper + tol).all())
+
+    def with_upper(self, upper):
+        """The box with tighter upper bounds."""
+        return Box(np.minimum(upper, self._upper))

@@ -1,0 +1,159 @@
+"""Down-closed polytope {x : A x <= b, 0 <= x <= upper} with A >= 0 and b >= 0."""
+
+from collections import namedtuple
+from copy import copy
+
+import daqp
+import numpy as np
+import scipy.sparse
+
+from drsub_fast._checks import as_array, as_vector, entry, require_at_least, require_finite
+from drsub_fast._jit import kernel
+from drsub_fast.errors import OracleError
+from drsub_fast.lp.highs import HighsOracle
+from drsub_fast.sets.base import NEEDS_SOLVER, FeasibleSet, register_set
+
+#: How the oracle answers: by the compiled simplex where it can, or by HiGHS alone.
+KERNEL, HIGHS = 0, 1
+
+PolytopeParams = namedtuple("PolytopeParams", "A AT b mode")
+
+
+@kernel
+def _lmo(params, work, direction, upper, v):
+    return NEEDS_SOLVER
+
+
+register_set(PolytopeParams, lmo=_lmo)
+
+
+def _as_constraint_matrix(A):
+    """A as a C-contiguous float64 array or a CSC matrix, entries checked: finite and >= 0."""
+    if scipy.sparse.issparse(A):
+        if A.ndim != 2:
+            raise ValueError(f"A must be a matrix (2 axes), got shape {A.shape}")
+        matrix = scipy.sparse.csc_matrix(A, dtype=np.float64, copy=True)
+        matrix.sum_duplicates()
+        values = matrix.data
+        if values.size and not (np.isfinite(values).all() and values.min() >= 0.0):
+            bad = int(np.flatnonzero(~(np.isfinite(values) & (values >= 0.0)))[0])
+            where = (matrix.indices[bad], np.searchsorted(matrix.indptr, bad, side="right") - 1)
+            reason = "negative: the set is not down-closed" if np.isfinite(values[bad]) else "not finite"
+            raise ValueError(f"{entry('A', where)} = {values[bad]:g} is {reason}")
+        return matrix
+    matrix = as_array(A, "A", 2)
+    require_at_least(matrix, 0.0, "A", ": the set is not down-closed; use GeneralPolytope for such a set")
+    return matrix
+
+
+def _tightest_upper(A, b):
+    """u_j = min_i b_i / A_ij over the rows with A_ij > 0 (paper, section 5.1)."""
+    if scipy.sparse.issparse(A):
+        upper = np.full(A.shape[1], np.inf)
+        columns = np.repeat(np.arange(A.shape[1]), np.diff(A.indptr))
+        positive = A.data > 0.0
+        with np.errstate(over="ignore"):
+            np.minimum.at(upper, columns[positive], b[A.indices[positive]] / A.data[positive])
+        return upper
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratios = np.where(A > 0.0, b[:, None] / A, np.inf)
+    return ratios.min(axis=0, initial=np.inf)
+
+
+class Polytope(FeasibleSet):
+    """Down-closed polytope {x : A x <= b, 0 <= x <= upper}.
+
+    Parameters
+    ----------
+    A : array_like or scipy.sparse matrix, shape (m, n)
+        Constraint matrix, entrywise >= 0. m may be 0.
+    b : array_like, shape (m,)
+        Right-hand sides, >= 0.
+    upper : array_like, shape (n,), optional
+        Upper bounds, >= 0. By default the tightest bound that the rows imply, min_i b_i / A_ij.
+
+    Raises
+    ------
+    ValueError
+        For a wrong shape, an entry that is not finite, a negative entry of A, b or upper, or a variable
+        that no row bounds when ``upper`` is not given.
+
+    Notes
+    -----
+    A >= 0 and b >= 0 make the set down-closed, and x = 0 feasible (paper, section 2).
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> P = ds.Polytope([[1.0, 2.0]], [2.0])
+    >>> P.upper
+    array([2., 1.])
+    >>> P.lmo([1.0, 1.0])
+    array([2., 0.])
+    """
+
+    def __init__(self, A, b, upper=None):
+        A = _as_constraint_matrix(A)
+        m, n = A.shape
+        if n == 0:
+            raise ValueError("A has no columns: at least one variable is needed")
+        b = as_array(b, "b", 1)
+        if b.size != m:
+            raise ValueError(f"b has {b.size} entries, A has {m} rows")
+        require_at_least(b, 0.0, "b", ": the set is empty")
+        tightest = _tightest_upper(A, b)
+        if upper is None:
+            if not np.isfinite(tightest).all():
+                j = int(np.flatnonzero(~np.isfinite(tightest))[0])
+                raise ValueError(f"no row bounds x[{j}] (column {j} of A is zero): give upper")
+            upper = tightest
+        else:
+            upper = as_vector(upper, "upper", n=n, lower=0.0)
+        self.n, self.m = n, m
+        self.A, self.b = A, b
+        self._upper = upper
+        sparse = scipy.sparse.issparse(A)
+        dense = np.zeros((0, n)) if sparse else A
+        self._kernel_params = PolytopeParams(dense, np.ascontiguousarray(dense.T), b, KERNEL)
+        self._highs_params = PolytopeParams(np.zeros((0, n)), np.zeros((n, 0)), b, HIGHS)
+        self._default = HIGHS if sparse else KERNEL
+
+    def __repr__(self):
+        return f"Polytope(m={self.m}, n={self.n})"
+
+    def params(self, lmo="auto"):
+        mode = {"auto": self._default, "kernel": KERNEL, "highs": HIGHS}[lmo]
+        if mode == KERNEL and scipy.sparse.issparse(self.A):
+            raise ValueError("lmo='kernel' needs a dense A; use lmo='highs' or 'auto' for a sparse one")
+        return self._kernel_params if mode == KERNEL else self._highs_params
+
+    def solver(self, upper):
+        return HighsOracle(self.A, self.b, upper)
+
+    def contains(self, x, tol=1e-9):
+        """Whether x is in the polytope, each constraint up to ``tol`` (absolute)."""
+        x = as_vector(x, "x", n=self.n)
+        return bool((x >= -tol).all() and (x <= self._upper + tol).all() and (self.A @ x <= self.b + tol).all())
+
+    def with_upper(self, upper):
+        """The polytope with tighter upper bounds; the constraint matrix is shared, not copied."""
+        other = copy(self)
+        other._upper = np.minimum(upper, self._upper)
+        return other
+
+    def project_by_solver(self, y, upper):
+        """Euclidean projection by the dual active-set solver DAQP (Arnstrom, Bemporad, Axehill 2022)."""
+        A = self.A.toarray() if scipy.sparse.issparse(self.A) else self.A
+        n, m = self.n, self.m
+        x, _, flag, _ = daqp.solve(
+            np.eye(n),
+            -y,
+            A,
+            np.concatenate([upper, self.b]),
+            np.concatenate([np.zeros(n), np.full(m, -1e30)]),
+            np.zeros(n + m, dtype=np.int32),
+        )
+        if flag < 1:
+            raise OracleError(f"the projection's quadratic program ended with DAQP's exit flag {flag}", str(flag))
+        require_finite(x, "projection")
+        return np.clip(x, 0.0, upper)
