@@ -1,0 +1,206 @@
+"""Algorithms 1, 2 and 3 of the paper and its baselines."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from drsub_fast.errors import UnsupportedError
+from drsub_fast.reference.problem import as_function, as_region, lmo, project
+
+
+class ReferenceTrace(NamedTuple):
+    """Values and gaps along the way; index k belongs to iterate k, NaN where no gap was computed."""
+
+    value: np.ndarray
+    fw_gap: np.ndarray
+
+
+@dataclass(frozen=True)
+class ReferenceResult:
+    """What a reference solver returns.
+
+    Attributes
+    ----------
+    x : ndarray, shape (n,)
+    value : float
+        f(x).
+    fw_gap : float
+        max over the set of <grad f(x), v - x>, the non-stationarity g of the paper.
+    n_iter, n_lmo : int
+        Updates of the iterate and linear programs solved, over both phases.
+    trace : ReferenceTrace
+        Of the phase that is returned.
+    phases : tuple of ReferenceResult
+        Both phases of Algorithm 1.
+    phase : int or None
+        Which of them gave x, counted from 1.
+    """
+
+    x: np.ndarray
+    value: float
+    fw_gap: float
+    n_iter: int
+    n_lmo: int
+    trace: ReferenceTrace
+    phases: tuple = ()
+    phase: int | None = None
+
+
+def _function_and_region(f, P):
+    return as_function(f), as_region(P, f)
+
+
+def _gap(function, region, x):
+    gradient = function.gradient(x)
+    return gradient @ (lmo(region, gradient) - x)
+
+
+def _open_loop(function, region, x, d, k, gap):
+    """gamma_k = 2 / (k + 2), the experiments' choice (section 5)."""
+    return 2.0 / (k + 2)
+
+
+def _exact(function, region, x, d, k, gap):
+    """Option I of Algorithm 3: argmax of f(x + gamma d) over [0, 1]."""
+    if function.H is not None:
+        curvature = d @ function.H @ d
+        return 1.0 if curvature >= 0.0 else min(1.0, -gap / curvature)
+    grid = np.linspace(0.0, 1.0, 65)
+    best = int(np.argmax([function.value(x + gamma * d) for gamma in grid]))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, 64)]
+
+    def slope(gamma):
+        return function.gradient(x + gamma * d) @ d
+
+    if slope(low) > 0.0 > slope(high):
+        return brentq(slope, low, high, xtol=1e-15)
+    return grid[best]
+
+
+def _short(function, region, x, d, k, gap):
+    """Option II of Algorithm 3: min(g_k / C, 1) with C = |H|_2 |u|^2 >= C_f(P)."""
+    if function.H is None:
+        raise UnsupportedError("step_size='short' needs a curvature bound, which the reference has for quadratics only")
+    bound = np.linalg.norm(function.H, 2) * (region.upper @ region.upper)
+    return min(gap / bound, 1.0) if bound > 0.0 else 1.0
+
+
+_STEPS = {"open-loop": _open_loop, "exact": _exact, "short": _short}
+
+
+def frank_wolfe(f, P, x0=None, step_size="open-loop", max_iter=100, tol=1e-6):
+    """Non-convex Frank-Wolfe (Algorithm 3).
+
+    Parameters
+    ----------
+    f, P : objective and feasible set of the package
+    x0 : array_like, shape (n,), optional
+        Start, 0 by default.
+    step_size : {"open-loop", "exact", "short"}
+        2 / (k + 2); Option I; Option II.
+    max_iter : int
+        Updates of x. The gap is evaluated at the last iterate as well.
+    tol : float
+        Stop once the gap is at most this.
+
+    Returns
+    -------
+    ReferenceResult
+        Its x is the iterate of the smallest gap.
+    """
+    function, region = _function_and_region(f, P)
+    step = _STEPS[step_size]
+    x = np.zeros(len(region.upper)) if x0 is None else np.array(x0, dtype=float)
+    best, best_gap, values, gaps = x, np.inf, [], []
+    for k in range(max_iter + 1):
+        gradient = function.gradient(x)
+        d = lmo(region, gradient) - x
+        gap = gradient @ d  # line 4: g_k
+        values.append(function.value(x))
+        gaps.append(gap)
+        if gap < best_gap:
+            best, best_gap = x, gap
+        if gap <= tol or k == max_iter:
+            break
+        x = x + step(function, region, x, d, k, gap) * d
+    return ReferenceResult(
+        best, function.value(best), best_gap, k, k + 1, ReferenceTrace(np.array(values), np.array(gaps))
+    )
+
+
+def two_phase_frank_wolfe(f, P, max_iter=100, tol=1e-6, subroutine="frank-wolfe", **options):
+    """Two-phase Frank-Wolfe (Algorithm 1): x over P, z over Q = {y in P : y <= u - x}, the better of both.
+
+    Parameters
+    ----------
+    f, P : objective and feasible set of the package
+    max_iter, tol : int, float
+        Of each phase (K1 = K2, eps1 = eps2 in the paper).
+    subroutine : str or callable
+        A method of this module by its name, or a function with the signature of `frank_wolfe`.
+    options
+        Passed on to the subroutine.
+
+    Returns
+    -------
+    ReferenceResult
+        Its ``fw_gap`` is that of the winner over P; ``phases[1].fw_gap`` is over Q.
+    """
+    function, region = _function_and_region(f, P)
+    solve = _SUBROUTINES[subroutine] if isinstance(subroutine, str) else subroutine
+    options = {"max_iter": max_iter, "tol": tol, **options}
+    first = solve(function, region, **options)
+    rest = region._replace(upper=np.maximum(region.upper - first.x, 0.0))
+    second = solve(function, rest, **options)
+    n_iter, n_lmo = first.n_iter + second.n_iter, first.n_lmo + second.n_lmo
+    phases = (first, second)
+    if first.value >= second.value:
+        return replace(first, n_iter=n_iter, n_lmo=n_lmo, phases=phases, phase=1)
+    gap = _gap(function, region, second.x)
+    return replace(second, fw_gap=gap, n_iter=n_iter, n_lmo=n_lmo + 1, phases=phases, phase=2)
+
+
+def _additive_steps(f, P, max_iter, shrink):
+    """max_iter steps x += v / max_iter, the oracle's bound u - x if ``shrink`` and u otherwise."""
+    function, region = _function_and_region(f, P)
+    x = np.zeros(len(region.upper))
+    values = [function.value(x)]
+    for _ in range(max_iter):
+        room = region.upper - x if shrink else region.upper
+        x = x + lmo(region, function.gradient(x), room) / max_iter
+        values.append(function.value(x))
+    gaps = np.full(max_iter + 1, np.nan)
+    gaps[-1] = _gap(function, region, x)
+    return ReferenceResult(x, values[-1], gaps[-1], max_iter, max_iter + 1, ReferenceTrace(np.array(values), gaps))
+
+
+def nonmonotone_frank_wolfe(f, P, max_iter=100):
+    """Non-monotone Frank-Wolfe variant (Algorithm 2): steps 1 / max_iter with the shrunken oracle v <= u - x."""
+    return _additive_steps(f, P, max_iter, shrink=True)
+
+
+def monotone_frank_wolfe(f, P, max_iter=100):
+    """Frank-Wolfe variant for monotone f (Bian et al., AISTATS 2017): as Algorithm 2, not shrunken."""
+    return _additive_steps(f, P, max_iter, shrink=False)
+
+
+def projected_gradient(f, P, x0=None, max_iter=100):
+    """Projected gradient ascent with steps 1 / (k + 1), k = 0, 1, .. (section 5); returns the last iterate."""
+    function, region = _function_and_region(f, P)
+    x = np.zeros(len(region.upper)) if x0 is None else np.array(x0, dtype=float)
+    values = [function.value(x)]
+    for k in range(max_iter):
+        x = project(region, x + function.gradient(x) / (k + 1))
+        values.append(function.value(x))
+    gaps = np.full(max_iter + 1, np.nan)
+    gaps[-1] = _gap(function, region, x)
+    return ReferenceResult(x, values[-1], gaps[-1], max_iter, 1, ReferenceTrace(np.array(values), gaps))
+
+
+_SUBROUTINES = {
+    "frank-wolfe": frank_wolfe,
+    "nonmonotone-frank-wolfe": lambda f, P, max_iter, tol: nonmonotone_frank_wolfe(f, P, max_iter),
+    "projected-gradient": lambda f, P, max_iter, tol: projected_gradient(f, P, max_iter=max_iter),
+}
