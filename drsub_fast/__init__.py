@@ -1,8 +1,35 @@
 """Continuous DR-submodular maximisation over down-closed convex sets."""
 
+from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
+from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.result import Guarantee, Result, Status, Trace
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.budget import Budget
 from drsub_fast.sets.polytope import Polytope
+from drsub_fast.solvers.frank_wolfe import frank_wolfe
+from drsub_fast.solvers.nonmonotone import monotone_frank_wolfe, nonmonotone_frank_wolfe
+from drsub_fast.solvers.projected_gradient import projected_gradient
+from drsub_fast.solvers.two_phase import two_phase_frank_wolfe
 
-__all__ = ["Box", "Budget", "Polytope", "Quadratic"]
+__all__ = [
+    "Box",
+    "Budget",
+    "CheckpointError",
+    "FeasibleSet",
+    "Guarantee",
+    "Objective",
+    "OracleError",
+    "Polytope",
+    "Quadratic",
+    "Result",
+    "Status",
+    "Trace",
+    "UnsupportedError",
+    "frank_wolfe",
+    "monotone_frank_wolfe",
+    "nonmonotone_frank_wolfe",
+    "projected_gradient",
+    "two_phase_frank_wolfe",
+]

@@ -114,6 +114,7 @@ class FeasibleSet:
     """
 
     is_down_closed = True
+    _unit_upper = None
 
     def params(self, lmo="auto"):
         """Parameter namedtuple that the kernels take; ``lmo`` matters to polytopes only."""
@@ -122,6 +123,17 @@ class FeasibleSet:
     def solver(self, upper):
         """The linear-programming solver for calls that the kernel hands back, or None."""
         return None
+
+    def load_basis(self, solver, params, work):
+        """Hands the solver's last basis to the kernel's workspace, for warm starts (default: nothing)."""
+
+    def start(self, upper=None):
+        """A fresh feasible point to start from, below ``upper``: 0 for down-closed sets."""
+        return np.zeros(self.n)
+
+    def violation(self, x):
+        """Words for the constraint that x breaks most, bounds aside."""
+        return f"it is outside {self!r}"
 
     def lmo(self, direction, upper=None):
         """A vertex that maximises <direction, v> over the set.

@@ -149,6 +149,9 @@ class Budget(FeasibleSet):
         x = as_vector(x, "x", n=self.n)
         return bool((x >= -tol).all() and (x <= self._upper + tol).all() and x.sum() <= self.k + tol)
 
+    def violation(self, x):
+        return f"sum x = {x.sum():g} is above the budget {self.k:g}"
+
     def with_upper(self, upper):
         """The set with tighter upper bounds."""
         return Budget(self.k, np.minimum(upper, self._upper))

@@ -1,0 +1,145 @@
+"""What a solver returns, and what the answer is worth."""
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+
+class Status(Enum):
+    """Why a run stopped; the value of each member is its sentence."""
+
+    CONVERGED = "the Frank-Wolfe gap is within the tolerance"
+    COMPLETED = "all steps of the method were taken"
+    MAX_ITER = "the iteration limit was reached before the tolerance"
+    TIME_LIMIT = "the time limit was reached"
+    CALLBACK = "the callback asked to stop"
+    INTERRUPTED = "interrupted from the keyboard"
+    NON_FINITE = "the objective or its gradient stopped being finite; the last good iterate is returned"
+    OPTIMAL = "the global optimum is proved within the gap asked for"
+    NODE_LIMIT = "the node limit was reached before the gap was closed"
+    FAILED = "the problem could not be solved"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """An a-priori bound on the value of an answer.
+
+    Attributes
+    ----------
+    ratio : float or None
+        Fraction of the global maximum that the bound promises; None if the method promises none.
+    statement : str
+        The bound, with its error terms and source.
+    premise : str
+        What has to hold for it.
+    holds : bool or None
+        Whether the premise is known to hold (True), known to fail (False), or unknown (None).
+    """
+
+    ratio: float | None
+    statement: str
+    premise: str = ""
+    holds: bool | None = None
+
+    def __str__(self):
+        if self.ratio is None:
+            return self.statement
+        known = {True: "known to hold", False: "known to fail", None: "not known to hold"}[self.holds]
+        return f"{self.statement}, if {self.premise} ({known})"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """History of a run: entry k belongs to iterate k, k = 0 .. n_iter.
+
+    Attributes
+    ----------
+    value : ndarray, shape (n_iter + 1,)
+        f(x_k).
+    fw_gap : ndarray, shape (n_iter + 1,)
+        max over the set of <grad f(x_k), v - x_k>; NaN where the method does not compute it.
+    """
+
+    value: np.ndarray
+    fw_gap: np.ndarray
+
+
+@dataclass(frozen=True)
+class Result:
+    """Answer of a solver.
+
+    Attributes
+    ----------
+    x : ndarray, shape (n,)
+        The point returned by the method.
+    value : float
+        f(x), evaluated from scratch.
+    fw_gap : float
+        max over the set of <grad f(x), v - x>: 0 at a stationary point. It certifies stationarity, not
+        optimality. NaN if the run stopped before it was computed.
+    upper_bound : float
+        A proven upper bound on the global maximum (infinite if none is known).
+    guarantee : Guarantee
+        The a-priori bound of the method and whether its premise is known to hold.
+    status : Status
+        Why the run stopped.
+    message : str
+        The same as a sentence.
+    n_iter, n_lmo : int
+        Updates of x, and answers of the linear oracle, over all phases and starts.
+    time : float
+        Wall-clock seconds.
+    trace : Trace
+        Values and gaps along the way, of the phase or start that is returned.
+    best_x, best_value : ndarray and float
+        The iterate of the largest value met on the way (the method may return another one).
+    method : str
+        Name of the method.
+    phases : tuple of Result
+        Results of the phases of a two-phase method.
+    phase : int or None
+        Which phase is returned, counted from 1.
+    n_starts, n_best : int
+        Number of starts of a multi-start run, and how many reached the best value.
+    n_nodes : int
+        Nodes of a branch and bound.
+    """
+
+    x: np.ndarray
+    value: float
+    fw_gap: float
+    upper_bound: float
+    guarantee: Guarantee
+    status: Status
+    n_iter: int
+    n_lmo: int
+    time: float
+    trace: Trace = field(repr=False)
+    best_x: np.ndarray = field(repr=False)
+    best_value: float
+    method: str
+    note: str = ""
+    phases: tuple = field(default=(), repr=False)
+    phase: int | None = None
+    n_starts: int = 1
+    n_best: int = 1
+    n_nodes: int = 0
+
+    @property
+    def message(self):
+        """Why the run stopped, as a sentence."""
+        return f"{self.method}: {self.status.value}" + (f" ({self.note})" if self.note else "")
+
+    @property
+    def success(self):
+        """Whether the method did all it set out to do."""
+        return self.status in (Status.CONVERGED, Status.COMPLETED, Status.OPTIMAL)
+
+    @property
+    def ratio(self):
+        """value / upper_bound: a proven fraction of the global maximum, or NaN where that says nothing."""
+        if self.value >= 0.0 and 0.0 < self.upper_bound < math.inf:
+            return min(1.0, self.value / self.upper_bound)
+        return math.nan

@@ -1,0 +1,163 @@
+"""Non-convex Frank-Wolfe (paper, Algorithm 3; Lacoste-Julien 2016).
+
+For k = 0, 1, ..: v = argmax_{v in P} <v, grad f(x)>, gap = <v - x, grad f(x)>; stop when gap <= tol;
+x += gamma (v - x). Returned is the iterate of the smallest gap, which after K steps is at most
+max(2 h_0, C_f) / sqrt(K + 1) with the short step.
+
+Step sizes: "open-loop" 2/(k + 2) (the paper's experiments), "exact" argmax over [0, 1] (Option I), "short"
+min(gap / C, 1) with C >= C_f(P) (Option II).
+"""
+
+import math
+from collections import namedtuple
+
+from drsub_fast._checks import as_real, one_of
+from drsub_fast._driver import (
+    BEST_GAP,
+    BEST_K,
+    BREAK,
+    CONVERGED,
+    FINISHED,
+    GAP,
+    NON_FINITE,
+    STARTED,
+    VALUE,
+    K,
+    Run,
+    after_step,
+    begin,
+    next_vertex,
+    note_top,
+    open_run,
+)
+from drsub_fast._jit import kernel
+from drsub_fast._vector import assign, slope
+from drsub_fast.errors import UnsupportedError
+from drsub_fast.objectives.base import contract, exact_step
+from drsub_fast.result import Guarantee, Status
+from drsub_fast.sets.base import OK
+
+OPEN_LOOP, EXACT, SHORT = range(3)
+STEP_SIZES = {"open-loop": OPEN_LOOP, "exact": EXACT, "short": SHORT}
+
+FrankWolfeOptions = namedtuple("FrankWolfeOptions", "step_size tol curvature")
+
+STATIONARY = Guarantee(
+    None,
+    "a stationary point (Lacoste-Julien 2016): the gap falls like 1/sqrt(k) with exact or short steps; "
+    "no bound on the value",
+)
+
+
+@kernel
+def frank_wolfe_loop(
+    objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap
+):
+    state, work, set_work = open_run(objective, feasible_set, x.size, floats, integers)
+    control, numbers = state.control, state.numbers
+    if control[STARTED] == 0:
+        begin(objective, work, state, x, upper)
+    while True:
+        k = control[K]
+        code = next_vertex(objective, work, feasible_set, set_work, state, x, False)
+        if code != OK:
+            return code
+        v = state.v
+        gap = slope(work.grad, v, x)
+        if not (math.isfinite(gap) and math.isfinite(numbers[VALUE])):
+            return NON_FINITE
+        numbers[GAP] = gap
+        trace_value[k] = numbers[VALUE]
+        trace_gap[k] = gap
+        note_top(state, x)
+        if gap < numbers[BEST_GAP]:
+            numbers[BEST_GAP] = gap
+            control[BEST_K] = k
+            assign(state.best, x)
+        if gap <= options.tol:
+            return CONVERGED
+        if k >= k_max:
+            return FINISHED
+        if k >= k_stop:
+            return BREAK
+        if options.step_size == OPEN_LOOP:
+            gamma = 2.0 / (k + 2.0)
+        elif options.step_size == EXACT:
+            gamma = exact_step(objective, work, x, v, 1.0, numbers[VALUE])
+        else:
+            gamma = min(gap / options.curvature, 1.0)
+        numbers[VALUE] = contract(objective, work, x, v, gamma, numbers[VALUE])
+        control[K] = k + 1
+        after_step(feasible_set, set_work, state, 1.0 - gamma, gamma)
+
+
+def frank_wolfe(
+    f, P, x0=None, step_size="open-loop", max_iter=100, tol=1e-6, lmo="auto", *,
+    curvature=None, callback=None, callback_every=1, time_limit=None,
+):  # fmt: skip
+    """Non-convex Frank-Wolfe: a stationary point of f over P.
+
+    Parameters
+    ----------
+    f : Objective
+        Function to maximise.
+    P : FeasibleSet
+        Feasible set.
+    x0 : array_like, shape (n,), optional
+        Starting point in P; 0 by default.
+    step_size : {"open-loop", "exact", "short"}
+        2/(k + 2), the best point of the segment (Option I), or min(gap / C, 1) (Option II).
+    max_iter : int
+        Number of updates of x. The gap is evaluated at the last iterate too.
+    tol : float
+        Stop when the Frank-Wolfe gap is at most this (in units of f).
+    lmo : {"auto", "highs", "kernel"}
+        Linear oracle of a polytope: chosen by size, warm-started HiGHS alone, or the compiled simplex.
+    curvature : float, optional
+        C >= C_f(P) for short steps; by default the objective's own bound.
+    callback : callable, optional
+        ``callback(progress)`` every ``callback_every`` updates, with fields n_iter, x, value, fw_gap; a true
+        return value stops the run.
+    time_limit : float, optional
+        Seconds of wall-clock time.
+
+    Returns
+    -------
+    Result
+        x is the iterate of the smallest gap; `best_x` the one of the largest value.
+
+    Raises
+    ------
+    ValueError
+        For an x0 outside P or an unknown option.
+    OracleError
+        If a linear program of the oracle fails.
+
+    Notes
+    -----
+    Bian et al. 2017, Algorithm 3 (which prints argmin for Option I; for a maximum it is argmax).
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> r = ds.frank_wolfe(f, ds.Box([1.0, 1.0]), step_size="exact", max_iter=1000, tol=1e-3)
+    >>> round(r.value, 2), r.fw_gap <= 1e-3
+    (0.57, True)
+    """
+    run = Run(f, P, x0, max_iter, lmo, callback, callback_every, time_limit)
+    rule = STEP_SIZES.get(step_size)
+    if rule is None:
+        one_of(step_size, "step_size", tuple(STEP_SIZES))
+    if rule == SHORT and curvature is None:
+        curvature = f.curvature_bound(run.upper)
+        if curvature is None:
+            raise UnsupportedError(
+                f"step_size='short' needs a curvature bound, which {f!r} does not know: give curvature="
+            )
+    bound = 1.0 if curvature is None else max(as_real(curvature, "curvature", lower=0.0), 1e-300)
+    options = FrankWolfeOptions(rule, as_real(tol, "tol", lower=0.0), bound)
+    status = run.solve(frank_wolfe_loop, options)
+    if status is Status.COMPLETED:
+        status = Status.MAX_ITER
+    return run.result("frank-wolfe", status, STATIONARY, run.bound_at_start(), returns_best=True)

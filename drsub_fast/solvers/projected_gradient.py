@@ -1,0 +1,138 @@
+"""Projected gradient ascent with the step 1/(k + 1) (the paper's baseline).
+
+x_{k+1} = projection onto P of x_k + grad f(x_k) / (k + 1), k = 0, 1, ..
+"""
+
+import math
+from collections import namedtuple
+
+from drsub_fast._checks import as_real, one_of
+from drsub_fast._driver import (
+    BREAK,
+    CLOSING,
+    CONVERGED,
+    FINISHED,
+    GAP,
+    NEEDS_PROJECTION,
+    NON_FINITE,
+    STALE,
+    STARTED,
+    SUPPLIED,
+    VALUE,
+    VERTEX,
+    K,
+    Run,
+    begin,
+    next_vertex,
+    note_top,
+    open_run,
+)
+from drsub_fast._jit import kernel
+from drsub_fast._vector import assign, is_finite, slope
+from drsub_fast.objectives.base import evaluate
+from drsub_fast.result import Guarantee
+from drsub_fast.sets.base import OK, project
+
+ProjectedGradientOptions = namedtuple("ProjectedGradientOptions", "step tol")
+
+_NO_GUARANTEE = Guarantee(
+    None, "none with the step 1/(k + 1); stationary points reach f(x*)/2 for monotone f only (Hassani et al. 2017)"
+)
+
+
+@kernel
+def projected_gradient_loop(
+    objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap
+):
+    state, work, set_work = open_run(objective, feasible_set, x.size, floats, integers)
+    control, numbers = state.control, state.numbers
+    if control[STARTED] == 0:
+        begin(objective, work, state, x, upper)
+        if not (math.isfinite(numbers[VALUE]) and is_finite(work.grad)):
+            return NON_FINITE
+        trace_value[0] = numbers[VALUE]
+        trace_gap[0] = math.nan
+    candidate = state.candidate
+    while control[K] < k_max:
+        k = control[K]
+        if control[SUPPLIED]:
+            control[SUPPLIED] = 0
+        else:
+            if k >= k_stop:
+                return BREAK
+            step = options.step if options.step > 0.0 else 1.0 / (k + 1.0)
+            for j in range(x.size):
+                state.previous[j] = x[j] + step * work.grad[j]
+            if project(feasible_set, set_work, state.previous, state.bound, candidate) != OK:
+                assign(candidate, state.previous)
+                return NEEDS_PROJECTION
+        assign(state.previous, x)
+        assign(x, candidate)
+        numbers[VALUE] = evaluate(objective, work, x)
+        if not (math.isfinite(numbers[VALUE]) and is_finite(work.grad)):
+            assign(x, state.previous)
+            return NON_FINITE
+        control[K] = k + 1
+        trace_value[k + 1] = numbers[VALUE]
+        trace_gap[k + 1] = math.nan
+        note_top(state, x)
+    if control[CLOSING] == 0:
+        control[CLOSING] = 1
+        control[VERTEX] = STALE
+    code = next_vertex(objective, work, feasible_set, set_work, state, x, True)
+    if code != OK:
+        return code
+    numbers[GAP] = slope(work.grad, state.v, x)
+    trace_gap[control[K]] = numbers[GAP]
+    return CONVERGED if numbers[GAP] <= options.tol else FINISHED
+
+
+def projected_gradient(
+    f, P, x0=None, max_iter=100, tol=1e-6, step_size="diminishing", lmo="auto", *,
+    callback=None, callback_every=1, time_limit=None,
+):  # fmt: skip
+    """Projected gradient ascent.
+
+    Parameters
+    ----------
+    f : Objective
+        Function to maximise.
+    P : FeasibleSet
+        Convex set with a projection.
+    x0 : array_like, shape (n,), optional
+        Starting point in P; 0 by default.
+    max_iter : int
+        Number of steps.
+    tol : float
+        Gap at the last iterate below which the run counts as converged (in units of f).
+    step_size : "diminishing" or float
+        1/(k + 1) as in the paper, or a constant step.
+    lmo, callback, callback_every, time_limit
+        As in `frank_wolfe`. The oracle is called once, for the gap at the last iterate.
+
+    Returns
+    -------
+    Result
+        x is the last iterate.
+
+    Notes
+    -----
+    Bian et al. 2017, section 5 (baseline). A stationary point of a monotone DR-submodular function has at
+    least half the maximum (Hassani, Soltanolkotabi, Karbasi 2017).
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> round(ds.projected_gradient(f, ds.Box([1.0, 1.0])).value, 2)
+    0.57
+    """
+    run = Run(f, P, x0, max_iter, lmo, callback, callback_every, time_limit)
+    if isinstance(step_size, str):
+        one_of(step_size, "step_size", ("diminishing",))
+        step = 0.0
+    else:
+        step = as_real(step_size, "step_size", lower=0.0, strict=True)
+    options = ProjectedGradientOptions(step, as_real(tol, "tol", lower=0.0))
+    status = run.solve(projected_gradient_loop, options)
+    return run.result("projected-gradient", status, _NO_GUARANTEE, run.bound_at_start())
