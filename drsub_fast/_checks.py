@@ -4,6 +4,7 @@ Every function returns a float64, C-contiguous array that the caller may keep: a
 otherwise. Errors name the argument and the offending entry.
 """
 
+import math
 import numbers
 
 import numpy as np
@@ -87,10 +88,11 @@ def as_symmetric(data, name, rtol=1e-10):
 
 def as_real(value, name, lower=None, strict=False):
     """A finite float, at least (or, if strict, above) ``lower``."""
-    if isinstance(value, bool) or not isinstance(value, (numbers.Real, np.ndarray)) or np.ndim(value) != 0:
-        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
-    value = float(value)
-    if not np.isfinite(value):
+    if type(value) is not float:
+        if isinstance(value, bool) or not isinstance(value, (numbers.Real, np.ndarray)) or np.ndim(value) != 0:
+            raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+        value = float(value)
+    if not math.isfinite(value):
         raise ValueError(f"{name} = {value} is not finite")
     if lower is not None and (value < lower or (strict and value == lower)):
         raise ValueError(f"{name} = {value:g} must be {'above' if strict else 'at least'} {lower:g}")
@@ -99,7 +101,7 @@ def as_real(value, name, lower=None, strict=False):
 
 def as_count(value, name, lower=0):
     """An int, at least ``lower``."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     value = int(value)
     if value < lower:

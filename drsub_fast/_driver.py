@@ -46,6 +46,9 @@ STALE, CURRENT, FOLLOWED = range(3)
 VALUE, GAP, BEST_GAP, TOP_VALUE = range(4)
 N_NUMBERS = 4
 
+# Places of the vectors that Python reads, in the order of `State`.
+BEST, TOP = 4, 5
+
 #: What a loop keeps from call to call: v is the vertex in use, `candidate` the oracle's newest answer
 #: (or the projection), `bound` the upper bounds handed to the oracle, `best` the iterate the method
 #: returns, `top` the iterate of the largest value, `previous` the iterate before the last step.
@@ -249,18 +252,13 @@ class Run:
     def _stop_asked(self, code):
         """Status if the callback or the clock asks to stop, else None."""
         if self.callback is not None and code == BREAK:
-            state = self.state()
             k = int(self.integers[K])
-            progress = Progress(k, self.x.copy(), float(state.numbers[VALUE]), float(state.numbers[GAP]))
+            progress = Progress(k, self.x.copy(), float(self.floats[VALUE]), float(self.floats[GAP]))
             if self.callback(progress):
                 return Status.CALLBACK
         if self.deadline is not None and time.perf_counter() >= self.deadline:
             return Status.TIME_LIMIT
         return None
-
-    def state(self):
-        """Views into the state of the loop."""
-        return _views(self.f.params, self.params, self.f.n, self.floats, self.integers)[0]
 
     def _call_solver(self, code):
         """Answers an oracle or projection call that the kernel handed back."""
@@ -306,27 +304,29 @@ class Run:
 
     def result(self, method, status, guarantee, upper_bound=math.inf, returns_best=False, note=""):
         """Packages what the loop left behind."""
-        state = self.state()
-        k = int(state.control[K])
-        numbers = state.numbers
-        if status in (Status.INTERRUPTED, Status.TIME_LIMIT) and state.control[STARTED] == 0:
-            value, gap = self.f.value(self.x), math.nan
-        elif state.control[CLOSING]:
-            value, gap = float(numbers[VALUE]), float(numbers[GAP])
-        elif returns_best and state.control[BEST_K] >= 0:
-            self.x[:] = state.best
-            value, gap = self.f.value(self.x), float(numbers[BEST_GAP])
+        floats, control = self.floats, self.integers
+        k, x = int(control[K]), self.x
+        if control[CLOSING]:
+            value, gap = float(floats[VALUE]), float(floats[GAP])
+        elif returns_best and control[STARTED] and control[BEST_K] >= 0:
+            x[:] = self._view(BEST)
+            value, gap = self.f.value(x), float(floats[BEST_GAP])
         else:
-            value, gap = self.f.value(self.x), math.nan
-        top_x, top_value = state.top.copy(), float(numbers[TOP_VALUE])
-        if not top_value >= value:
-            top_x, top_value = self.x.copy(), value
+            value, gap = self.f.value(x), math.nan
+        top_x, top_value = x, value
+        if control[STARTED] and floats[TOP_VALUE] > value:
+            top_x, top_value = self._view(TOP).copy(), float(floats[TOP_VALUE])
+        if k < self.max_iter:
+            self.trace_value, self.trace_gap = self.trace_value[: k + 1], self.trace_gap[: k + 1]
         return Result(
-            x=self.x, value=value, fw_gap=gap, upper_bound=upper_bound, guarantee=guarantee, status=status,
-            n_iter=k, n_lmo=int(state.control[N_LMO]), time=time.perf_counter() - self.began,
-            trace=Trace(self.trace_value[: k + 1], self.trace_gap[: k + 1]),
-            best_x=top_x, best_value=top_value, method=method, note=note,
+            x, value, gap, upper_bound, guarantee, status, k, int(control[N_LMO]), time.perf_counter() - self.began,
+            Trace(self.trace_value, self.trace_gap), top_x, top_value, method, note,
         )  # fmt: skip
+
+    def _view(self, slot):
+        """One of the vectors of the state."""
+        start = N_NUMBERS + slot * self.f.n
+        return self.floats[start : start + self.f.n]
 
 
 class _OutOfTime(Exception):

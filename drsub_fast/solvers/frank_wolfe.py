@@ -16,6 +16,7 @@ from drsub_fast._driver import (
     BEST_GAP,
     BEST_K,
     BREAK,
+    CLOSING,
     CONVERGED,
     FINISHED,
     GAP,
@@ -33,7 +34,7 @@ from drsub_fast._driver import (
 from drsub_fast._jit import kernel
 from drsub_fast._vector import assign, slope
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.base import contract, exact_step
+from drsub_fast.objectives.base import contract, evaluate, exact_step
 from drsub_fast.result import Guarantee, Status
 from drsub_fast.sets.base import OK
 
@@ -74,10 +75,12 @@ def frank_wolfe_loop(
             numbers[BEST_GAP] = gap
             control[BEST_K] = k
             assign(state.best, x)
-        if gap <= options.tol:
-            return CONVERGED
-        if k >= k_max:
-            return FINISHED
+        if gap <= options.tol or k >= k_max:
+            control[CLOSING] = 1
+            assign(x, state.best)
+            numbers[GAP] = numbers[BEST_GAP]
+            numbers[VALUE] = evaluate(objective, work, x)
+            return CONVERGED if numbers[GAP] <= options.tol else FINISHED
         if k >= k_stop:
             return BREAK
         if options.step_size == OPEN_LOOP:
