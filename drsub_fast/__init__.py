@@ -4,26 +4,34 @@ from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.result import Guarantee, Result, Status, Trace
+from drsub_fast.sets.ball import Ball
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.budget import Budget
+from drsub_fast.sets.knapsack import Knapsack
+from drsub_fast.sets.partition import PartitionMatroid
 from drsub_fast.sets.polytope import Polytope
+from drsub_fast.sets.simplex import Simplex
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.nonmonotone import monotone_frank_wolfe, nonmonotone_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
 from drsub_fast.solvers.two_phase import two_phase_frank_wolfe
 
 __all__ = [
+    "Ball",
     "Box",
     "Budget",
     "CheckpointError",
     "FeasibleSet",
     "Guarantee",
+    "Knapsack",
     "Objective",
     "OracleError",
+    "PartitionMatroid",
     "Polytope",
     "Quadratic",
     "Result",
+    "Simplex",
     "Status",
     "Trace",
     "UnsupportedError",

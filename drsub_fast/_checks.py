@@ -61,6 +61,20 @@ def require_at_least(array, lower, name, consequence=""):
         raise ValueError(f"{entry(name, where)} = {array[where]:g} is {word}{consequence}")
 
 
+def as_labels(data, name, count=None):
+    """Vector of int64 with entries in [0, count)."""
+    vector = as_vector(data, name)
+    labels = vector.astype(np.int64)
+    bad = (labels != vector) | (labels < 0)
+    if count is not None:
+        bad |= labels >= count
+    if bad.any():
+        i = int(bad.argmax())
+        allowed = "a non-negative integer" if count is None else f"an integer from 0 to {count - 1}"
+        raise ValueError(f"{name}[{i}] = {vector[i]:g} is not {allowed}")
+    return labels
+
+
 def as_square(data, name):
     """Square matrix, at least 1 x 1."""
     matrix = as_array(data, name, 2)

@@ -9,24 +9,31 @@ namedtuple, and kernels registered for the class of that tuple (see `drsub_fast.
 ``lmo(params, work, direction, upper, v)``
     v = argmax <direction, v> over the set intersected with v <= upper (never above the set's own
     bound). Returns `OK`, `NEEDS_SOLVER` (call the set's solver from Python, then go on), `PAUSED` (the
-    linear program is unfinished: call again to go on) or `FAILED`.
+    linear program is unfinished: call again to go on) or `FAILED` (no point of the set lies below ``upper``, or
+    the arithmetic broke down).
 ``track(params, work, rate)``
     Prepares `follow` for gradients that move along ``rate``; False if the set cannot (default).
 ``follow(params, work, decay, gamma, upper, v)``
     The direction became decay * direction + gamma * rate and the bounds are now ``upper``: True if v, the
     vertex of the last `lmo`, is still optimal (default False).
 ``project(params, work, y, upper, out)``
-    Euclidean projection of y onto the set intersected with out <= upper: `OK` or `NEEDS_SOLVER` (default).
+    Euclidean projection of y onto the set intersected with out <= upper: `OK`, `NEEDS_SOLVER` (default) or
+    `FAILED`.
+
+A set that is not down-closed (`is_down_closed` False) need not hold x = 0: solvers begin at `start()`, and the
+method of Mualem and Feldman (2023) at `min_max_norm_point()`. `with_upper` gives the part of the set below a
+tighter bound, e.g. the set Q of Algorithm 1; it checks the bound and shares everything else.
 """
 
 from collections import namedtuple
+from copy import copy
 
 import numpy as np
 
-from drsub_fast._checks import as_vector
+from drsub_fast._checks import as_vector, require_at_least
 from drsub_fast._dispatch import operation
 from drsub_fast._jit import kernel
-from drsub_fast.errors import UnsupportedError
+from drsub_fast.errors import OracleError, UnsupportedError
 
 OK = 0
 NEEDS_SOLVER = 1
@@ -128,7 +135,7 @@ class FeasibleSet:
         """Hands the solver's last basis to the kernel's workspace, for warm starts (default: nothing)."""
 
     def start(self, upper=None):
-        """A fresh feasible point to start from, below ``upper``: 0 for down-closed sets."""
+        """A fresh feasible point to start from, below ``upper``, shape (n,): zeros for down-closed sets."""
         return np.zeros(self.n)
 
     def violation(self, x):
@@ -153,6 +160,8 @@ class FeasibleSet:
         bound = self._upper if upper is None else self._clipped(upper)
         v = np.empty(self.n)
         status = _lmo_once(self.params(), direction, bound, v)
+        if status == FAILED:
+            raise self._no_answer("oracle")
         if status != OK:
             v = self.solver(bound).maximize(direction, bound)
         return v
@@ -161,7 +170,10 @@ class FeasibleSet:
         """Euclidean projection of y, shape (n,), onto the set."""
         y = as_vector(y, "y", n=self.n)
         out = np.empty(self.n)
-        if _project_once(self.params(), y, self._upper, out) != OK:
+        status = _project_once(self.params(), y, self._upper, out)
+        if status == FAILED:
+            raise self._no_answer("projection")
+        if status != OK:
             out = self.project_by_solver(y, self._upper)
         return out
 
@@ -169,9 +181,24 @@ class FeasibleSet:
         """Projection for calls that the kernel hands back."""
         raise UnsupportedError(f"{type(self).__name__} has no projection")
 
+    def with_upper(self, upper):
+        """The set with tighter upper bounds, shape (n,); everything else is shared, not copied."""
+        other = copy(self)
+        other._upper, other._unit_upper = self._clipped(upper), None
+        return other
+
+    def min_max_norm_point(self, upper=None):
+        """A point of the set below ``upper`` whose largest entry is smallest, shape (n,): zeros if down-closed."""
+        return np.zeros(self.n)
+
     def _clipped(self, upper):
-        """A user's tighter bound, checked, and never above the set's own."""
-        return np.minimum(as_vector(upper, "upper", n=self.n, lower=0.0), self._upper)
+        """A user's tighter bound, checked, and never above the set's own; u - x may be negative by rounding."""
+        upper = as_vector(upper, "upper", n=self.n)
+        require_at_least(upper, -1e-9 * max(1.0, self._upper.max()), "upper", ": no point of the set lies below it")
+        return np.clip(upper, 0.0, self._upper)
+
+    def _no_answer(self, what):
+        return OracleError(f"the {what} of {self!r} failed: the set has no point below the upper bounds", "empty")
 
     @property
     def upper(self):

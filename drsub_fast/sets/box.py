@@ -2,8 +2,6 @@
 
 from collections import namedtuple
 
-import numpy as np
-
 from drsub_fast._checks import as_vector
 from drsub_fast._jit import kernel
 from drsub_fast.sets.base import OK, FeasibleSet, register_set
@@ -60,7 +58,3 @@ class Box(FeasibleSet):
         """Whether x is in the box, each bound up to ``tol`` (absolute)."""
         x = as_vector(x, "x", n=self.n)
         return bool((x >= -tol).all() and (x <= self._upper + tol).all())
-
-    def with_upper(self, upper):
-        """The box with tighter upper bounds."""
-        return Box(np.minimum(upper, self._upper))

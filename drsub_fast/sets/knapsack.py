@@ -1,0 +1,263 @@
+"""Disjoint knapsacks {x : 0 <= x <= upper, sum_{j in group g} w_j x_j <= c_g for every g}, w >= 0.
+
+`Knapsack` is the case of one group, `Budget` of one group with unit weights, `PartitionMatroid` of unit
+weights; `Simplex` asks for equality. One family of kernels serves them all.
+
+Oracle: in every group, fill the coordinates of largest d_j / w_j > 0 until the capacity is spent (the
+continuous knapsack, Dantzig 1957); a heap finds them in O(s + r log s) for r filled of s. With equality
+the sign of d_j does not matter.
+
+Projection: x = clip(y - t w, 0, upper) with the multiplier t of the group's constraint, t >= 0 unless it is
+an equality. The load sum w_j x_j is piecewise linear and falling in t: bisect its breakpoints, then
+interpolate, O(s log s).
+"""
+
+from collections import namedtuple
+
+import numpy as np
+
+from drsub_fast._checks import as_real, as_vector
+from drsub_fast._jit import kernel
+from drsub_fast.sets.base import FAILED, OK, FeasibleSet, register_set
+
+KnapsackParams = namedtuple("KnapsackParams", "members start weights capacity equality")
+KnapsackWork = namedtuple("KnapsackWork", "score points heap")
+
+#: Part of the capacity that an equality may miss by rounding.
+_SLACK = 1e-12
+
+
+@kernel
+def _size(params):
+    n = params.weights.size
+    return 3 * n + 1, n
+
+
+@kernel
+def _carve(params, floats, integers):
+    n = params.weights.size
+    return KnapsackWork(floats[:n], floats[n : 3 * n + 1], integers)
+
+
+@kernel
+def comes_first(i, j, score):
+    """Whether item i is ahead of item j: by score, ties by index."""
+    return score[i] > score[j] or (score[i] == score[j] and i < j)
+
+
+@kernel
+def sift_down(heap, start, count, score):
+    """Restores the heap order of the items ``heap[:count]`` below position ``start``."""
+    item = heap[start]
+    parent = start
+    while True:
+        child = 2 * parent + 1
+        if child >= count:
+            break
+        if child + 1 < count and comes_first(heap[child + 1], heap[child], score):
+            child += 1
+        if not comes_first(heap[child], item, score):
+            break
+        heap[parent] = heap[child]
+        parent = child
+    heap[parent] = item
+
+
+@kernel
+def heapify(heap, count, score):
+    """Puts the items ``heap[:count]`` into heap order, the largest score first."""
+    for start in range(count // 2 - 1, -1, -1):
+        sift_down(heap, start, count, score)
+
+
+@kernel
+def pop(heap, count, score):
+    """Removes the first of ``count`` items in heap order."""
+    heap[0] = heap[count - 1]
+    if count > 1:
+        sift_down(heap, 0, count - 1, score)
+
+
+@kernel
+def _fill(heap, count, work, weights, upper, capacity, v):
+    """Fills the best of the candidates ``heap[:count]``; returns the capacity that is left."""
+    heapify(heap, count, work.score)
+    left = capacity
+    while count > 0 and left > 0.0:
+        j = heap[0]
+        v[j] = min(upper[j], left / weights[j])
+        left -= weights[j] * v[j]
+        pop(heap, count, work.score)
+        count -= 1
+    return left
+
+
+@kernel
+def _lmo(params, work, direction, upper, v):
+    members, weights, heap = params.members, params.weights, work.heap
+    for g in range(params.capacity.size):
+        count = 0
+        for i in range(params.start[g], params.start[g + 1]):
+            j = members[i]
+            v[j] = 0.0
+            if upper[j] > 0.0 and (params.equality or direction[j] > 0.0):
+                if weights[j] == 0.0:
+                    v[j] = upper[j]
+                else:
+                    work.score[j] = direction[j] / weights[j]
+                    heap[count] = j
+                    count += 1
+        left = _fill(heap, count, work, weights, upper, params.capacity[g], v)
+        if params.equality and left > _SLACK * params.capacity[g]:
+            return FAILED
+    return OK
+
+
+@kernel
+def _load(params, g, y, upper, shift):
+    """sum w_j clip(y_j - shift w_j, 0, u_j) over group g."""
+    total = 0.0
+    for i in range(params.start[g], params.start[g + 1]):
+        j = params.members[i]
+        total += params.weights[j] * min(max(y[j] - shift * params.weights[j], 0.0), upper[j])
+    return total
+
+
+@kernel
+def _breakpoints(params, g, y, upper, points):
+    """The sorted breakpoints of `_load` that a multiplier may lie between; returns their number."""
+    count = 0
+    if not params.equality:
+        points[0] = 0.0
+        count = 1
+    for i in range(params.start[g], params.start[g + 1]):
+        j = params.members[i]
+        w = params.weights[j]
+        if w > 0.0:
+            points[count] = y[j] / w
+            points[count + 1] = (y[j] - upper[j]) / w
+            if not params.equality:
+                points[count] = max(points[count], 0.0)
+                points[count + 1] = max(points[count + 1], 0.0)
+            count += 2
+    points[:count].sort()
+    return count
+
+
+@kernel
+def _multiplier(params, g, y, upper, points):
+    """(status, t): the multiplier of group g."""
+    capacity = params.capacity[g]
+    if not params.equality and _load(params, g, y, upper, 0.0) <= capacity:
+        return OK, 0.0
+    count = _breakpoints(params, g, y, upper, points)
+    low, high = 0, count - 1
+    above, below = _load(params, g, y, upper, points[low]), _load(params, g, y, upper, points[high])
+    if above < capacity * (1.0 - _SLACK):
+        return FAILED, 0.0
+    while high - low > 1:
+        middle = (low + high) // 2
+        load = _load(params, g, y, upper, points[middle])
+        if load > capacity:
+            low, above = middle, load
+        else:
+            high, below = middle, load
+    if above > below:
+        share = min((above - capacity) / (above - below), 1.0)
+        return OK, points[low] + (points[high] - points[low]) * max(share, 0.0)
+    return OK, points[high]
+
+
+@kernel
+def _project(params, work, y, upper, out):
+    for g in range(params.capacity.size):
+        status, shift = _multiplier(params, g, y, upper, work.points)
+        if status != OK:
+            return status
+        for i in range(params.start[g], params.start[g + 1]):
+            j = params.members[i]
+            out[j] = min(max(y[j] - shift * params.weights[j], 0.0), upper[j])
+    return OK
+
+
+register_set(KnapsackParams, set_size=_size, set_carve=_carve, lmo=_lmo, project=_project)
+
+
+class DisjointKnapsacks(FeasibleSet):
+    """Set of the points whose load in every group is at most (or exactly) its capacity.
+
+    The arguments come checked: labels ``groups`` (n,), ``weights`` (n,), ``capacities`` (n_groups,),
+    ``upper`` (n,).
+    """
+
+    def __init__(self, groups, weights, capacities, upper, equality=False):
+        self.n = groups.size
+        self.groups, self.weights, self.capacities = groups, weights, capacities
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            alone = np.where(weights > 0.0, capacities[groups] / weights, np.inf)
+        self._upper = np.minimum(upper, alone)
+        sizes = np.bincount(groups, minlength=capacities.size)
+        start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        members = np.argsort(groups, kind="stable").astype(np.int64)
+        self._params = KnapsackParams(members, start, weights, capacities, int(equality))
+
+    def contains(self, x, tol=1e-9):
+        """Whether x is in the set, each constraint up to ``tol`` (absolute)."""
+        x = as_vector(x, "x", n=self.n)
+        return bool((x >= -tol).all() and (x <= self._upper + tol).all() and (self._excess(x) <= tol).all())
+
+    def violation(self, x):
+        """Words for the group that x breaks most."""
+        g = int(self._excess(x).argmax())
+        load = self.weights @ np.where(self.groups == g, x, 0.0)
+        relation = "is not" if self._params.equality else "is above"
+        return f"the load {load:g} of group {g} {relation} its capacity {self.capacities[g]:g}"
+
+    def _excess(self, x):
+        """By how much each group misses its constraint, shape (n_groups,)."""
+        excess = np.bincount(self.groups, self.weights * x, minlength=self.capacities.size) - self.capacities
+        return np.abs(excess) if self._params.equality else excess
+
+
+class Knapsack(DisjointKnapsacks):
+    """Knapsack {x : 0 <= x <= upper, weights . x <= budget}.
+
+    Parameters
+    ----------
+    weights : array_like, shape (n,)
+        Cost of one unit of each variable, at least 0.
+    budget : float
+        What may be spent, at least 0.
+    upper : array_like, shape (n,), optional
+        Upper bounds, at least 0. By default budget / weights.
+
+    Raises
+    ------
+    ValueError
+        For a negative weight, budget or bound, an entry that is not finite, or a variable without weight
+        when ``upper`` is not given.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> P = ds.Knapsack([1.0, 2.0, 4.0], 3.0, [1.0, 1.0, 1.0])
+    >>> P.lmo([1.0, 3.0, 2.0])
+    array([1., 1., 0.])
+    >>> P.project([1.0, 1.0, 1.0]).round(3)
+    array([0.81 , 0.619, 0.238])
+    """
+
+    def __init__(self, weights, budget, upper=None):
+        weights = as_vector(weights, "weights", lower=0.0)
+        self.budget = as_real(budget, "budget", lower=0.0)
+        if upper is None:
+            if weights.min() == 0.0:
+                j = int(weights.argmin())
+                raise ValueError(f"weights[{j}] = 0 leaves x[{j}] without a bound: give upper")
+            upper = np.full(weights.size, np.inf)
+        else:
+            upper = as_vector(upper, "upper", n=weights.size, lower=0.0)
+        super().__init__(np.zeros(weights.size, np.int64), weights, np.array([self.budget]), upper)
+
+    def __repr__(self):
+        return f"Knapsack(budget={self.budget:g}, n={self.n})"

@@ -1,0 +1,51 @@
+"""Partition matroid polytope {x : 0 <= x <= upper, sum_{j in group g} x_j <= c_g}.
+
+With integer capacities and bounds its vertices are integral (a generalised partition matroid).
+"""
+
+import numpy as np
+
+from drsub_fast._checks import as_array, as_labels, as_vector, require_at_least
+from drsub_fast.sets.knapsack import DisjointKnapsacks
+
+
+class PartitionMatroid(DisjointKnapsacks):
+    """Partition matroid polytope: a capacity for every group of variables.
+
+    Parameters
+    ----------
+    groups : array_like of int, shape (n,)
+        Group of each variable, from 0.
+    capacities : array_like, shape (n_groups,), or float
+        Capacity of each group, at least 0; one number serves all groups.
+    upper : array_like, shape (n,), or float, default 1
+        Upper bounds, at least 0.
+
+    Raises
+    ------
+    ValueError
+        For a label that is not an integer in range, a negative capacity or bound, or an entry that is not
+        finite.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> P = ds.PartitionMatroid([0, 0, 1, 1], [1.0, 2.0])
+    >>> P.lmo([1.0, 2.0, 3.0, -1.0])
+    array([0., 1., 1., 0.])
+    """
+
+    def __init__(self, groups, capacities, upper=1.0):
+        if np.ndim(capacities) == 0:
+            groups = as_labels(groups, "groups")
+            capacities = np.full(int(groups.max()) + 1, as_array(capacities, "capacities", 0))
+        else:
+            capacities = as_vector(capacities, "capacities")
+            groups = as_labels(groups, "groups", count=capacities.size)
+        require_at_least(capacities, 0.0, "capacities", ": the set is empty")
+        upper = as_array(upper, "upper", np.ndim(upper))
+        upper = as_vector(np.full(groups.size, upper) if upper.ndim == 0 else upper, "upper", groups.size, lower=0.0)
+        super().__init__(groups, np.ones(groups.size), capacities, upper)
+
+    def __repr__(self):
+        return f"PartitionMatroid(groups={self.capacities.size}, n={self.n})"

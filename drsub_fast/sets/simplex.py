@@ -1,0 +1,64 @@
+"""Simplex {x >= 0, sum x = total}. It is not down-closed: x = 0 is outside.
+
+The guarantees for down-closed sets (1/4, 1/e) do not hold over it; that of Mualem and Feldman (2023),
+(1 - min |x|_inf) / 4 over [0, 1]^n, does.
+"""
+
+import numpy as np
+
+from drsub_fast._checks import as_count, as_real
+from drsub_fast.sets.knapsack import DisjointKnapsacks
+
+
+class Simplex(DisjointKnapsacks):
+    """Simplex {x >= 0, sum x = total}.
+
+    Parameters
+    ----------
+    n : int
+        Number of variables, at least 1.
+    total : float, default 1
+        Sum of the variables, at least 0.
+
+    Raises
+    ------
+    ValueError
+        For n < 1, or a total that is negative or not finite.
+    OracleError
+        By the oracle and the projection, when bounds from `with_upper` sum to less than ``total``.
+
+    Notes
+    -----
+    Not down-closed: solvers begin at `start()`, the centre.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> P = ds.Simplex(3)
+    >>> P.lmo([-3.0, -1.0, -2.0])
+    array([0., 1., 0.])
+    >>> P.start().round(3)
+    array([0.333, 0.333, 0.333])
+    """
+
+    is_down_closed = False
+
+    def __init__(self, n, total=1.0):
+        n = as_count(n, "n", lower=1)
+        self.total = as_real(total, "total", lower=0.0)
+        super().__init__(
+            np.zeros(n, np.int64), np.ones(n), np.array([self.total]), np.full(n, self.total), equality=True
+        )
+
+    def __repr__(self):
+        return f"Simplex(n={self.n}, total={self.total:g})"
+
+    def start(self, upper=None):
+        """The centre, or the point closest to it below the upper bounds, shape (n,)."""
+        P = self if upper is None else self.with_upper(upper)
+        return P.project(np.full(self.n, self.total / self.n))
+
+    def min_max_norm_point(self, upper=None):
+        """The point whose largest entry is smallest, shape (n,): it is `start()`."""
+        # The projection of a constant vector is clip(c, 0, upper) with one level c for all entries.
+        return self.start(upper)

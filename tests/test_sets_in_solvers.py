@@ -1,0 +1,46 @@
+"""Every set in the compiled loop of a solver, on one objective."""
+
+import numpy as np
+import pytest
+
+import drsub_fast as ds
+
+N = 8
+
+
+def quadratic(seed):
+    rng = np.random.default_rng(seed)
+    H = -rng.random((N, N))
+    return ds.Quadratic(H + H.T, 2.0 * rng.random(N) * N / 4)
+
+
+SETS = {
+    "box": ds.Box(np.linspace(0.0, 1.0, N)),
+    "budget": ds.Budget(2.5, np.ones(N)),
+    "knapsack": ds.Knapsack(np.arange(1.0, N + 1), 6.0, np.ones(N)),
+    "partition": ds.PartitionMatroid(np.arange(N) % 3, [1.0, 1.0, 0.5]),
+    "simplex": ds.Simplex(N, 1.5),
+    "ball": ds.Ball(1.2, N),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_frank_wolfe_ends_in_the_set_with_the_gap_it_reports(name):
+    f, P = quadratic(1), SETS[name]
+    result = ds.frank_wolfe(f, P, max_iter=60, tol=0.0)
+    assert P.contains(result.x)
+    grad = f.gradient(result.x)
+    assert result.fw_gap == pytest.approx(grad @ (P.lmo(grad) - result.x), rel=1e-9, abs=1e-12)
+    assert result.best_value > f.value(P.start())
+
+
+def test_two_phases_on_a_shared_kernel_family():
+    f, P = quadratic(2), SETS["partition"]
+    result = ds.two_phase_frank_wolfe(f, P, max_iter=40)
+    assert P.contains(result.x)
+    assert result.value >= 0.25 * ds.frank_wolfe(f, P, max_iter=200).best_value
+
+
+def test_two_phases_refuse_a_set_that_is_not_down_closed():
+    with pytest.raises(ds.UnsupportedError, match="Simplex"):
+        ds.two_phase_frank_wolfe(quadratic(3), SETS["simplex"])
