@@ -3,6 +3,7 @@
 from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.objectives.user import CallableObjective, CompiledObjective
 from drsub_fast.result import Guarantee, Result, Status, Trace
 from drsub_fast.sets.ball import Ball
 from drsub_fast.sets.base import FeasibleSet
@@ -21,7 +22,9 @@ __all__ = [
     "Ball",
     "Box",
     "Budget",
+    "CallableObjective",
     "CheckpointError",
+    "CompiledObjective",
     "FeasibleSet",
     "Guarantee",
     "Knapsack",

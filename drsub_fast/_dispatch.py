@@ -12,6 +12,8 @@ Register before the first compilation that involves the class.
 from numba.core.errors import TypingError
 from numba.extending import overload
 
+from drsub_fast._jit import plain
+
 
 class Operation:
     """Table of the implementations of one generic operation.
@@ -50,7 +52,11 @@ def operation(name, default=None):
     table = Operation(name, default)
 
     def call(params, *args):
-        return table.lookup(type(params))(params, *args)
+        cls = type(params)
+        implementation = table.lookup(cls)
+        if getattr(cls, "interpreted", False):
+            implementation = plain(implementation)
+        return implementation(params, *args)
 
     call.__name__ = call.__qualname__ = name
 

@@ -13,10 +13,12 @@ nothing is stored.
 import hashlib
 import os
 import tempfile
+import types
 from pathlib import Path
 
 from numba import config, njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.dispatcher import Dispatcher
 
 #: Floating-point freedoms for kernels whose sums may be reordered. Infinities and NaN keep their
 #: meaning: the full ``fastmath`` would remove the checks that find them.
@@ -130,3 +132,34 @@ def kernel(function=None, *, reductions=False):
         return dispatcher
 
     return decorate if function is None else decorate(function)
+
+
+_PLAIN = {}
+
+
+def plain(function):
+    """The same kernel as plain Python, for parameters that compiled code cannot take.
+
+    A parameter class with a true attribute ``interpreted`` holds Python callables. Whatever kernel meets
+    such parameters runs as plain Python in turn; the kernels it calls with arrays alone stay compiled.
+    """
+    if not isinstance(function, Dispatcher):
+        return function
+    if function not in _PLAIN:
+        source = function.py_func
+        names = dict(source.__globals__)
+        _PLAIN[function] = types.FunctionType(
+            source.__code__, names, source.__name__, source.__defaults__, source.__closure__
+        )
+        for name in source.__code__.co_names:
+            if isinstance(names.get(name), Dispatcher):
+                names[name] = _plain_where_needed(names[name])
+    return _PLAIN[function]
+
+
+def _plain_where_needed(function):
+    def call(*args):
+        interpreted = any(getattr(type(argument), "interpreted", False) for argument in args)
+        return plain(function)(*args) if interpreted else function(*args)
+
+    return call

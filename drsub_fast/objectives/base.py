@@ -21,6 +21,9 @@ registered for the class of that tuple (see `drsub_fast._dispatch`):
     argmax of f(x + gamma (v - x)) over [0, limit], after `prepare` (default: a safeguarded search that
     evaluates f and leaves the workspace at another point, so that a `contract` that evaluates
     anew must follow).
+``derivative_along(params, work, x, v, gamma)``
+    (value, derivative) of f at x + gamma (v - x), after `prepare`: what the search of the default
+    `exact_step` asks for (default: evaluate there).
 ``gradient_rate(params, work, v, additive, rate)``
     For objectives whose gradient is affine: writes d(grad)/d(gamma) for the additive step (H v) or the
     gradient at v for the classical one, and returns True (default: False). After `prepare`.
@@ -30,12 +33,13 @@ registered for the class of that tuple (see `drsub_fast._dispatch`):
 """
 
 from collections import namedtuple
+from dataclasses import dataclass
 
 import numpy as np
 
-from drsub_fast._checks import as_vector
+from drsub_fast._checks import as_count, as_vector
 from drsub_fast._dispatch import operation
-from drsub_fast._jit import kernel
+from drsub_fast._jit import kernel, plain
 from drsub_fast._vector import add_scaled, blend, slope
 
 GradientWork = namedtuple("GradientWork", "grad trial")
@@ -74,14 +78,15 @@ def _default_contract(params, work, x, v, gamma, value):
 
 
 @kernel
-def _derivative_along(params, work, x, v, gamma):
-    """(value, derivative) of f at x + gamma (v - x); leaves the workspace at that point."""
+def _default_derivative_along(params, work, x, v, gamma):
     trial = work.trial
     for j in range(x.size):
         trial[j] = x[j] + gamma * (v[j] - x[j])
     value = evaluate(params, work, trial)
     return value, slope(work.grad, v, x)
 
+
+derivative_along, DERIVATIVE_ALONG = operation("derivative_along", _default_derivative_along)
 
 _GRID = 8
 
@@ -93,19 +98,19 @@ def _default_exact_step(params, work, x, v, limit, value):
     best, best_value = 0.0, value
     for i in range(1, _GRID + 1):
         gamma = limit * i / _GRID
-        trial_value, _ = _derivative_along(params, work, x, v, gamma)
+        trial_value, _ = derivative_along(params, work, x, v, gamma)
         if trial_value > best_value:
             best, best_value = gamma, trial_value
     low = max(0.0, best - limit / _GRID)
     high = min(limit, best + limit / _GRID)
-    _, slope_low = _derivative_along(params, work, x, v, low)
-    _, slope_high = _derivative_along(params, work, x, v, high)
+    _, slope_low = derivative_along(params, work, x, v, low)
+    _, slope_high = derivative_along(params, work, x, v, high)
     if not (slope_low > 0.0 and slope_high < 0.0):
         return best
     side = 0
     for _ in range(60):
         gamma = (low * slope_high - high * slope_low) / (slope_high - slope_low)
-        trial_value, trial_slope = _derivative_along(params, work, x, v, gamma)
+        trial_value, trial_slope = derivative_along(params, work, x, v, gamma)
         if trial_value > best_value:
             best, best_value = gamma, trial_value
         if trial_slope == 0.0 or high - low <= 1e-15 * limit:
@@ -148,6 +153,7 @@ _TABLES = {
     "advance": ADVANCE,
     "contract": CONTRACT,
     "exact_step": EXACT_STEP,
+    "derivative_along": DERIVATIVE_ALONG,
     "gradient_rate": GRADIENT_RATE,
     "hessian_product": HESSIAN_PRODUCT,
 }
@@ -168,6 +174,34 @@ def _value_and_gradient(params, x, grad):
     for j in range(x.size):
         grad[j] = work.grad[j]
     return value
+
+
+@dataclass(frozen=True)
+class DRCheck:
+    """What `Objective.check_dr` found; true if it found no violation.
+
+    Attributes
+    ----------
+    holds : bool
+        Whether no violation was found. It is evidence, not proof.
+    pair : tuple of int, or None
+        The coordinates (i, j) of the worst violation: raising x_j raised the derivative in x_i.
+    x : ndarray, shape (n,), or None
+        The point from which x_j was raised.
+    rate : float
+        How much the derivative rose per unit of x_j: the mean of d_ij f on the way.
+    message : str
+        The finding in words.
+    """
+
+    holds: bool
+    pair: tuple | None
+    x: np.ndarray | None
+    rate: float
+    message: str
+
+    def __bool__(self):
+        return self.holds
 
 
 class Objective:
@@ -195,7 +229,7 @@ class Objective:
         """Value and gradient at x, shape (n,)."""
         x = as_vector(x, "x", n=self.n)
         grad = np.empty(self.n)
-        run = _value_and_gradient if self.compiled else getattr(_value_and_gradient, "py_func", _value_and_gradient)
+        run = _value_and_gradient if self.compiled else plain(_value_and_gradient)
         return float(run(self._params, x, grad)), grad
 
     def value(self, x):
@@ -205,6 +239,56 @@ class Objective:
     def gradient(self, x):
         """Gradient of f at x, shape (n,)."""
         return self.value_and_gradient(x)[1]
+
+    def check_dr(self, upper=None, n_samples=20, seed=0, tol=1e-8):
+        """Look for a counterexample to DR-submodularity on [0, upper].
+
+        f is DR-submodular where its gradient is antitone (Bian et al. 2017, section 2). From random
+        points single coordinates are raised by steps of all lengths; no derivative may rise.
+
+        Parameters
+        ----------
+        upper : array_like, shape (n,), optional
+            Corner of the box (default: all ones).
+        n_samples : int, default 20
+            Number of points; each costs one gradient for itself and one for each of at most 50 coordinates.
+        seed : int, default 0
+            Seed of the random points.
+        tol : float, default 1e-8
+            Rise of a derivative, relative to 1 + the largest entry of the gradient, that counts as rounding.
+
+        Returns
+        -------
+        DRCheck
+            True if no violation was found, else with the pair of coordinates and the point at fault.
+
+        Examples
+        --------
+        >>> import drsub_fast as ds
+        >>> ds.CallableObjective(lambda x: (x[0] * x[1], x[::-1]), n=2).check_dr().pair
+        (0, 1)
+        """
+        upper = np.ones(self.n) if upper is None else as_vector(upper, "upper", n=self.n, lower=0.0)
+        rng = np.random.default_rng(seed)
+        pair, point, worst_rate = None, None, 0.0
+        for _ in range(as_count(n_samples, "n_samples", lower=1)):
+            x = upper * rng.random(self.n)
+            grad = self.gradient(x)
+            for j in rng.permutation(self.n)[:50]:
+                y = x.copy()
+                y[j] += (upper[j] - x[j]) * 10.0 ** rng.uniform(-3.0, 0.0)
+                rise = self.gradient(y) - grad
+                i = int(rise.argmax())
+                if rise[i] > tol * (1.0 + np.abs(grad).max()) and rise[i] > worst_rate * (y[j] - x[j]):
+                    pair, point, worst_rate = (i, int(j)), x, float(rise[i] / (y[j] - x[j]))
+        if pair is None:
+            return DRCheck(True, None, None, 0.0, "no violation found")
+        i, j = pair
+        message = (
+            f"not DR-submodular: the derivative in x[{i}] rises by {worst_rate:.3g} per unit of x[{j}] from "
+            f"x = {np.array2string(point, precision=4, threshold=10)}"
+        )
+        return DRCheck(False, pair, point, worst_rate, message)
 
     def nonnegative_on(self, upper):
         """Whether f >= 0 on [0, upper] is known: True, False (a negative value is known), or None."""

@@ -1,0 +1,192 @@
+"""Objectives that the user supplies: a pair of Python functions, or a compiled function.
+
+`CallableObjective` calls Python at every evaluation, so the solver's loop runs as plain Python around
+it. `CompiledObjective` takes a function compiled by Numba, which becomes part of the compiled loop.
+Neither is checked to be DR-submodular: `Objective.check_dr` looks for a counterexample.
+"""
+
+from collections import namedtuple
+from functools import cache, partial
+
+import numpy as np
+from numba import config
+from numba.core.dispatcher import Dispatcher
+
+from drsub_fast._checks import as_count
+from drsub_fast._jit import kernel
+from drsub_fast.objectives.base import Objective, register_objective
+
+
+class CallableParams(namedtuple("CallableParams", "n function")):
+    """Parameters of a Python objective: ``function(x)`` returns value and gradient."""
+
+    __slots__ = ()
+    interpreted = True
+
+
+def _evaluate(params, work, x):
+    value, work.grad[:] = params.function(x)
+    return value
+
+
+register_objective(CallableParams, evaluate=_evaluate)
+
+
+class _Declared(Objective):
+    """What a user knows about an objective and states at its construction."""
+
+    def _declare(self, n, unit_box, nonnegative, monotone):
+        self.n = as_count(n, "n", lower=1)
+        self.unit_box = bool(unit_box)
+        self._nonnegative = nonnegative
+        self._monotone = monotone
+
+    def nonnegative_on(self, upper):
+        return self._nonnegative
+
+    def monotone_on(self, upper):
+        return self._monotone
+
+
+class CallableObjective(_Declared):
+    """An objective given by Python functions.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(x)`` returns the pair (value, gradient), or the value alone if ``gradient`` is given.
+        x is an array of shape (n,), a copy that the function may keep.
+    n : int
+        Number of variables.
+    gradient : callable, optional
+        ``gradient(x)`` returns an array of shape (n,).
+    unit_box : bool, default False
+        Whether the function is meant for [0, 1]^n only.
+    nonnegative, monotone : bool, optional
+        What is known of f on the sets it is used with; guarantees rest on it.
+
+    Raises
+    ------
+    ValueError
+        From an evaluation whose gradient does not have shape (n,).
+
+    Notes
+    -----
+    Pickles where the functions do. A `CompiledObjective` is much faster.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import drsub_fast as ds
+    >>> f = ds.CallableObjective(lambda x: np.log1p(x.sum()), n=2, gradient=lambda x: np.full(2, 1 / (1 + x.sum())))
+    >>> f.gradient([1.0, 0.0])
+    array([0.5, 0.5])
+    """
+
+    compiled = False
+
+    def __init__(self, function, n, gradient=None, *, unit_box=False, nonnegative=None, monotone=None):
+        for name, value in (("function", function), ("gradient", gradient)):
+            if not callable(value) and not (name == "gradient" and value is None):
+                raise TypeError(f"{name} must be callable, got {type(value).__name__}")
+        self._declare(n, unit_box, nonnegative, monotone)
+        self._function, self._gradient = function, gradient
+        self._params = CallableParams(self.n, self._call)
+
+    def __repr__(self):
+        return f"CallableObjective({getattr(self._function, '__name__', self._function)}, n={self.n})"
+
+    def _call(self, x):
+        if self._gradient is None:
+            value, grad = self._function(x.copy())
+        else:
+            value, grad = self._function(x.copy()), self._gradient(x.copy())
+        grad = np.asarray(grad, dtype=np.float64)
+        if grad.shape != (self.n,):
+            raise ValueError(f"the gradient has shape {grad.shape}, expected ({self.n},)")
+        return float(value), grad
+
+
+@cache
+def _compiled_params(function):
+    """The parameter class of one compiled function, with the function frozen into its kernel."""
+
+    class CompiledParams(namedtuple("CompiledParams", "n args")):
+        __slots__ = ()
+        transient = True
+
+    @kernel
+    def evaluate(params, work, x):
+        return function(x, work.grad, *params.args)
+
+    register_objective(CompiledParams, evaluate=evaluate)
+    return CompiledParams
+
+
+def _as_argument(value):
+    """An argument in the one layout its kernels are compiled for."""
+    return np.ascontiguousarray(value) if isinstance(value, np.ndarray) and value.ndim else value
+
+
+class CompiledObjective(_Declared):
+    """An objective given by a function compiled by Numba; a solve runs as one compiled loop.
+
+    Parameters
+    ----------
+    function : Numba function
+        ``function(x, grad, *args)`` returns the value and writes the gradient into ``grad``, both arrays
+        of shape (n,); it must not write to x. Decorate it with ``numba.njit``.
+    args : tuple
+        Further arguments: arrays (made C-contiguous) and numbers. An empty tuple if there are none.
+    n : int
+        Number of variables.
+    unit_box : bool, default False
+        Whether the function is meant for [0, 1]^n only.
+    nonnegative, monotone : bool, optional
+        What is known of f on the sets it is used with; guarantees rest on it.
+
+    Raises
+    ------
+    TypeError
+        If the function is not compiled by Numba or ``args`` is not a tuple.
+
+    Notes
+    -----
+    The first solve compiles the loop around the function, once for each function and types of ``args``, not
+    for each object; the result is kept in memory only. Pickles where the function and ``args`` do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import drsub_fast as ds
+    >>> from numba import njit
+    >>> @njit
+    ... def saturation(x, grad, w):
+    ...     total = 1.0 + (w * x).sum()
+    ...     grad[:] = w / total
+    ...     return np.log(total)
+    >>> f = ds.CompiledObjective(saturation, (np.array([1.0, 3.0]),), n=2, monotone=True, nonnegative=True)
+    >>> f.gradient([1.0, 0.0])
+    array([0.5, 1.5])
+    """
+
+    def __init__(self, function, args, n, *, unit_box=False, nonnegative=None, monotone=None):
+        if not isinstance(function, Dispatcher) and not (config.DISABLE_JIT and callable(function)):
+            raise TypeError(
+                f"function is a {type(function).__name__}, not compiled by Numba: decorate it with numba.njit, "
+                f"or use CallableObjective"
+            )
+        if not isinstance(args, tuple):
+            raise TypeError(f"args must be a tuple, got {type(args).__name__}")
+        self._declare(n, unit_box, nonnegative, monotone)
+        self._function = function
+        self._params = _compiled_params(function)(self.n, tuple(map(_as_argument, args)))
+
+    def __repr__(self):
+        return f"CompiledObjective({self._function.__name__}, n={self.n})"
+
+    def __reduce__(self):
+        build = partial(
+            CompiledObjective, unit_box=self.unit_box, nonnegative=self._nonnegative, monotone=self._monotone
+        )
+        return build, (self._function, self._params.args, self.n)

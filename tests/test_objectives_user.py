@@ -1,0 +1,139 @@
+"""User objectives: Python pairs and compiled functions; the numeric DR check."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numba import njit
+
+import drsub_fast as ds
+from drsub_fast.objectives.base import contract, derivative_along, evaluate, exact_step, objective_carve, objective_size
+from drsub_fast.objectives.user import _compiled_params
+
+H = np.array([[-1.0, -0.5, -0.2], [-0.5, -2.0, -0.1], [-0.2, -0.1, -0.5]])
+h = np.array([1.0, 2.0, 0.3])
+
+
+def pair(x):
+    return 0.5 * x @ H @ x + h @ x, H @ x + h
+
+
+def value_only(x):
+    return pair(x)[0]
+
+
+def gradient_only(x):
+    return pair(x)[1]
+
+
+@njit
+def compiled_pair(x, grad, H, h):
+    grad[:] = H @ x
+    value = 0.5 * (grad @ x) + h @ x
+    grad += h
+    return value
+
+
+@njit
+def concave_sum(x, grad):
+    grad[:] = 1.0 / (1.0 + x.sum())
+    return np.log1p(x.sum())
+
+
+def kinds():
+    return [
+        ds.CallableObjective(pair, 3),
+        ds.CallableObjective(value_only, 3, gradient_only),
+        ds.CompiledObjective(compiled_pair, (H, h), 3),
+    ]
+
+
+@pytest.mark.parametrize("f", kinds(), ids=["pair", "two functions", "compiled"])
+def test_user_objectives_agree_with_the_quadratic(f):
+    x = np.array([0.2, 0.7, 1.0])
+    reference = ds.Quadratic(H, h)
+    assert f.value(x) == pytest.approx(reference.value(x), rel=1e-14)
+    np.testing.assert_allclose(f.gradient(x), reference.gradient(x), rtol=1e-14)
+
+
+@pytest.mark.parametrize("f", kinds(), ids=["pair", "two functions", "compiled"])
+def test_user_objectives_pickle(f):
+    copy = pickle.loads(pickle.dumps(f))
+    x = np.array([0.2, 0.7, 1.0])
+    assert copy.value(x) == f.value(x)
+
+
+def test_declarations_survive_pickling():
+    f = ds.CompiledObjective(concave_sum, (), 2, unit_box=True, nonnegative=True, monotone=True)
+    copy = pickle.loads(pickle.dumps(f))
+    assert (copy.unit_box, copy.nonnegative_on(np.ones(2)), copy.monotone_on(np.ones(2))) == (True, True, True)
+    assert ds.CallableObjective(pair, 3).nonnegative_on(np.ones(3)) is None
+
+
+def test_python_objective_runs_the_default_kernels():
+    f = ds.CallableObjective(pair, 3)
+    n_floats, n_integers = objective_size(f.params)
+    work = objective_carve(f.params, np.empty(n_floats), np.zeros(n_integers, np.int64))
+    x, v = np.zeros(3), np.array([1.0, 1.0, 0.5])
+    value = evaluate(f.params, work, x)
+    gamma = exact_step(f.params, work, x, v, 1.0, value)
+    assert gamma == pytest.approx(-(h @ v) / (v @ H @ v), rel=1e-9)
+    assert derivative_along(f.params, work, x, v, gamma)[1] == pytest.approx(0.0, abs=1e-9)
+    assert contract(f.params, work, x, v, gamma, value) == pytest.approx(pair(gamma * v)[0])
+    np.testing.assert_allclose(x, gamma * v)
+
+
+def test_compiled_objective_reuses_what_is_compiled():
+    first = ds.CompiledObjective(compiled_pair, (H, h), 3)
+    second = ds.CompiledObjective(compiled_pair, (np.asfortranarray(2 * H), 2 * h), 3)
+    assert type(first.params) is type(second.params) is _compiled_params(compiled_pair)
+    x = np.ones(3)
+    first.value(x)
+    before = len(compiled_pair.signatures)
+    assert second.value(x) == pytest.approx(2 * first.value(x))
+    assert len(compiled_pair.signatures) == before
+
+
+def test_python_function_sees_a_copy():
+    def careless(x):
+        value, grad = pair(x)
+        x[:] = 7.0
+        return value, grad
+
+    x = np.array([0.2, 0.7, 1.0])
+    ds.CallableObjective(careless, 3).value(x)
+    np.testing.assert_array_equal(x, [0.2, 0.7, 1.0])
+
+
+def test_user_errors_say_what_is_wrong():
+    with pytest.raises(ValueError, match=r"gradient has shape \(2,\), expected \(3,\)"):
+        ds.CallableObjective(lambda x: (0.0, x[:2]), 3).value(np.zeros(3))
+    with pytest.raises(TypeError, match=r"decorate it with numba\.njit"):
+        ds.CompiledObjective(pair, (), 3)
+    with pytest.raises(TypeError, match="args must be a tuple"):
+        ds.CompiledObjective(compiled_pair, [H, h], 3)
+    with pytest.raises(TypeError, match="gradient must be callable"):
+        ds.CallableObjective(pair, 3, gradient=1.0)
+
+
+def test_check_dr_accepts_a_dr_submodular_function():
+    check = ds.Quadratic(H, h).check_dr()
+    assert check
+    assert check.pair is None
+
+
+def test_check_dr_names_the_pair_and_the_point():
+    bad = H.copy()
+    bad[0, 2] = bad[2, 0] = 0.3
+    check = ds.CallableObjective(lambda x: (0.5 * x @ bad @ x + h @ x, bad @ x + h), 3).check_dr(2.0 * np.ones(3))
+    assert not check
+    assert set(check.pair) == {0, 2}
+    assert check.rate == pytest.approx(0.3)
+    assert (check.x <= 2.0).all()
+    assert "the derivative in x[" in check.message
+
+
+def test_check_dr_sees_a_convex_coordinate():
+    # Submodular but not DR: positive curvature along a single coordinate.
+    check = ds.CallableObjective(lambda x: (x[1] ** 2 - x[0], np.array([-1.0, 2.0 * x[1]])), 2).check_dr()
+    assert check.pair == (1, 1)
