@@ -17,7 +17,7 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._checks import as_count, as_real, as_vector, one_of
-from drsub_fast._jit import kernel
+from drsub_fast._jit import kernel, plain
 from drsub_fast._vector import assign
 from drsub_fast.errors import OracleError
 from drsub_fast.objectives.base import (
@@ -201,7 +201,7 @@ class Run:
         n_floats, n_integers = self.size()
         self.floats, self.integers = np.empty(n_floats), np.zeros(n_integers, np.int64)
         self.trace_value, self.trace_gap = np.empty(self.max_iter + 1), np.empty(self.max_iter + 1)
-        run = loop if f.compiled else getattr(loop, "py_func", loop)
+        run = loop if f.compiled else plain(loop)
         k_max = self.max_iter
         chunk = self._first_chunk(n_floats)
         self.trace_gap[0] = math.nan

@@ -137,3 +137,26 @@ def test_check_dr_sees_a_convex_coordinate():
     # Submodular but not DR: positive curvature along a single coordinate.
     check = ds.CallableObjective(lambda x: (x[1] ** 2 - x[0], np.array([-1.0, 2.0 * x[1]])), 2).check_dr()
     assert check.pair == (1, 1)
+
+
+@pytest.mark.parametrize("f", kinds()[::2], ids=["pair", "compiled"])
+def test_solvers_take_user_objectives(f):
+    P = ds.Budget(1.5, np.ones(3))
+    run = ds.nonmonotone_frank_wolfe(f, P, max_iter=20)
+    reference = ds.nonmonotone_frank_wolfe(ds.Quadratic(H, h), P, max_iter=20)
+    assert run.value == pytest.approx(reference.value, rel=1e-12)
+    np.testing.assert_allclose(run.trace.value, reference.trace.value, rtol=1e-12)
+
+
+def test_python_objective_in_the_exact_step():
+    P = ds.Budget(1.5, np.ones(3))
+    run = ds.frank_wolfe(ds.CallableObjective(pair, 3), P, step_size="exact", max_iter=500, tol=1e-4)
+    assert run.fw_gap <= 1e-4
+
+
+def test_an_error_in_the_users_function_reaches_the_user():
+    def broken(x):
+        raise ZeroDivisionError("in the user's function")
+
+    with pytest.raises(ZeroDivisionError, match="in the user's function"):
+        ds.nonmonotone_frank_wolfe(ds.CallableObjective(broken, 3), ds.Box(np.ones(3)))
