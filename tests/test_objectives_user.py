@@ -150,8 +150,8 @@ def test_solvers_take_user_objectives(f):
 
 def test_python_objective_in_the_exact_step():
     P = ds.Budget(1.5, np.ones(3))
-    run = ds.frank_wolfe(ds.CallableObjective(pair, 3), P, step_size="exact", max_iter=500, tol=1e-4)
-    assert run.fw_gap <= 1e-4
+    run = ds.frank_wolfe(ds.CallableObjective(pair, 3), P, step_size="exact", max_iter=500, tol=1e-3)
+    assert run.fw_gap <= 1e-3
 
 
 def test_an_error_in_the_users_function_reaches_the_user():
