@@ -106,6 +106,12 @@ class _KernelCacheImpl(CompileResultCacheImpl):
 class _KernelCache(FunctionCache):
     _impl_class = _KernelCacheImpl
 
+    def __init__(self, py_func):
+        super().__init__(py_func)
+        # Compared before the index is unpickled: its signatures name classes that this version of the
+        # package may not have.
+        self._cache_file._version += f" {_DIGEST}"
+
     def load_overload(self, sig, target_context):
         arguments = sig if isinstance(sig, tuple) else sig.args
         if not all(_is_importable(argument) for argument in arguments):
