@@ -3,6 +3,7 @@
 from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.objectives.user import CallableObjective, CompiledObjective
 from drsub_fast.result import Guarantee, Result, Status, Trace
 from drsub_fast.sets.ball import Ball
@@ -35,6 +36,7 @@ __all__ = [
     "Quadratic",
     "Result",
     "Simplex",
+    "Softmax",
     "Status",
     "Trace",
     "UnsupportedError",
