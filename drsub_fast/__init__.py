@@ -10,7 +10,9 @@ from drsub_fast.sets.ball import Ball
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.budget import Budget
+from drsub_fast.sets.general import GeneralPolytope
 from drsub_fast.sets.knapsack import Knapsack
+from drsub_fast.sets.matching import MatchingPolytope
 from drsub_fast.sets.partition import PartitionMatroid
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.simplex import Simplex
@@ -27,8 +29,10 @@ __all__ = [
     "CheckpointError",
     "CompiledObjective",
     "FeasibleSet",
+    "GeneralPolytope",
     "Guarantee",
     "Knapsack",
+    "MatchingPolytope",
     "Objective",
     "OracleError",
     "PartitionMatroid",

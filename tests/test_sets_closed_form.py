@@ -145,7 +145,7 @@ def test_room_negative_by_rounding_counts_as_none(kind):
             P.with_upper(room).lmo(np.ones(5))
         with pytest.raises(ds.OracleError, match="projection of Simplex"):
             P.with_upper(room).project(np.ones(5))
-    with pytest.raises(ValueError, match=r"upper\[2\] = -1 is below"):
+    with pytest.raises(ValueError, match=r"upper\[2\] = -1 is below the set's lower bound"):
         P.with_upper([0.0, 0.0, -1.0, 0.0, 0.0])
     with pytest.raises(ValueError, match=r"upper\[1\] = nan is not finite"):
         P.with_upper([0.0, np.nan, 0.0, 0.0, 0.0])

@@ -30,7 +30,7 @@ from copy import copy
 
 import numpy as np
 
-from drsub_fast._checks import as_vector, require_at_least
+from drsub_fast._checks import as_vector
 from drsub_fast._dispatch import operation
 from drsub_fast._jit import kernel
 from drsub_fast.errors import OracleError, UnsupportedError
@@ -122,6 +122,7 @@ class FeasibleSet:
 
     is_down_closed = True
     _unit_upper = None
+    _lower = 0.0
 
     def params(self, lmo="auto"):
         """Parameter namedtuple that the kernels take; ``lmo`` matters to polytopes only."""
@@ -194,8 +195,12 @@ class FeasibleSet:
     def _clipped(self, upper):
         """A user's tighter bound, checked, and never above the set's own; u - x may be negative by rounding."""
         upper = as_vector(upper, "upper", n=self.n)
-        require_at_least(upper, -1e-9 * max(1.0, self._upper.max()), "upper", ": no point of the set lies below it")
-        return np.clip(upper, 0.0, self._upper)
+        slack = 1e-9 * max(1.0, np.abs(self._upper).max())
+        below = upper < self._lower - slack
+        if below.any():
+            j = int(below.argmax())
+            raise ValueError(f"upper[{j}] = {upper[j]:g} is below the set's lower bound: no point is left")
+        return np.clip(upper, self._lower, self._upper)
 
     def _no_answer(self, what):
         return OracleError(f"the {what} of {self!r} failed: the set has no point below the upper bounds", "empty")

@@ -1,0 +1,171 @@
+"""General polytope {x : A x <= b, A_eq x = b_eq, lower <= x <= upper}, entries of any sign.
+
+Not down-closed in general: x = 0 may be outside, and what lies below a point of the set may be outside too. The
+oracle is HiGHS, warm-started. Stationary points are found as over any convex set; of the guarantees only that
+of Mualem and Feldman (2023), (1 - min |x|_inf) / 4 for a set in [0, 1]^n, holds, and it begins at the point
+that `GeneralPolytope.min_max_norm_point` finds by the linear program min {t : -t <= x <= t, x in P}.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+import scipy.sparse
+
+from drsub_fast._checks import as_array, as_vector, entry
+from drsub_fast._jit import kernel
+from drsub_fast.errors import OracleError
+from drsub_fast.lp.highs import HighsOracle
+from drsub_fast.lp.projection import project_onto_rows
+from drsub_fast.sets.base import NEEDS_SOLVER, FeasibleSet, register_set
+
+GeneralParams = namedtuple("GeneralParams", "n")
+
+
+@kernel
+def _lmo(params, work, direction, upper, v):
+    return NEEDS_SOLVER
+
+
+register_set(GeneralParams, lmo=_lmo)
+
+
+def _as_rows(A, b, name, n):
+    """A pair (CSC matrix, right-hand sides), empty where both are None."""
+    side = "b" + name[1:]
+    if A is None and b is None:
+        return scipy.sparse.csc_matrix((0, n)), np.zeros(0)
+    if A is None or b is None:
+        raise ValueError(f"give both {name} and {side}, or neither")
+    if scipy.sparse.issparse(A):
+        matrix = scipy.sparse.csc_matrix(A, dtype=np.float64, copy=True)
+        bad = np.flatnonzero(~np.isfinite(matrix.data))
+        if bad.size:
+            column = np.searchsorted(matrix.indptr, bad[0], side="right") - 1
+            where = entry(name, (matrix.indices[bad[0]], column))
+            raise ValueError(f"{where} = {matrix.data[bad[0]]} is not finite")
+    else:
+        matrix = scipy.sparse.csc_matrix(as_array(A, name, 2))
+    if matrix.shape[1] != n:
+        raise ValueError(f"{name} has {matrix.shape[1]} columns, upper has {n} entries")
+    b = as_array(b, side, 1)
+    if b.size != matrix.shape[0]:
+        raise ValueError(f"{side} has {b.size} entries, {name} has {matrix.shape[0]} rows")
+    return matrix, b
+
+
+class GeneralPolytope(FeasibleSet):
+    """Polytope {x : A x <= b, A_eq x = b_eq, lower <= x <= upper}.
+
+    Parameters
+    ----------
+    A : array_like or scipy.sparse matrix, shape (m, n), optional
+        Rows of the inequalities, of any sign.
+    b : array_like, shape (m,), optional
+        Their right-hand sides.
+    A_eq : array_like or scipy.sparse matrix, shape (m_eq, n), optional
+        Rows of the equations.
+    b_eq : array_like, shape (m_eq,), optional
+        Their right-hand sides.
+    lower : array_like, shape (n,), optional
+        Lower bounds, by default 0. Negative ones suit functions that are DR-submodular there, or the
+        reduction `to_orthant`.
+    upper : array_like, shape (n,)
+        Upper bounds, finite: the set must be bounded.
+
+    Raises
+    ------
+    ValueError
+        For wrong shapes, an entry that is not finite, a lower bound above the upper one, or an empty set.
+
+    Notes
+    -----
+    Not down-closed (see the module): solvers begin at `start()`, a vertex found by HiGHS.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> P = ds.GeneralPolytope(A_eq=[[1.0, 1.0, 1.0]], b_eq=[1.0], upper=[1.0, 0.5, 0.25])
+    >>> P.lmo([-3.0, -1.0, -2.0])
+    array([0.25, 0.5 , 0.25])
+    >>> P.min_max_norm_point().max().round(3)
+    0.375
+    """
+
+    is_down_closed = False
+
+    def __init__(self, A=None, b=None, A_eq=None, b_eq=None, lower=None, upper=None):
+        if upper is None:
+            raise ValueError("give upper: the set must be bounded")
+        self._upper = as_vector(upper, "upper")
+        self.n = n = self._upper.size
+        self._lower = np.zeros(n) if lower is None else as_vector(lower, "lower", n=n)
+        crossed = np.flatnonzero(self._lower > self._upper)
+        if crossed.size:
+            j = int(crossed[0])
+            raise ValueError(f"lower[{j}] = {self._lower[j]:g} is above upper[{j}] = {self._upper[j]:g}")
+        self.A, self.b = _as_rows(A, b, "A", n)
+        self.A_eq, self.b_eq = _as_rows(A_eq, b_eq, "A_eq", n)
+        self._rows = scipy.sparse.vstack([self.A, self.A_eq], format="csc")
+        self._row_upper = np.concatenate([self.b, self.b_eq])
+        self._row_lower = np.concatenate([np.full(self.b.size, -np.inf), self.b_eq])
+        self._params = GeneralParams(n)
+        try:
+            self.start()
+        except OracleError as error:
+            raise ValueError(f"the set is empty, or HiGHS cannot find a point of it: {error}") from None
+
+    def __repr__(self):
+        return f"GeneralPolytope(m={self.b.size}, m_eq={self.b_eq.size}, n={self.n})"
+
+    @property
+    def lower(self):
+        """Lower bounds, shape (n,) (read-only)."""
+        view = self._lower.view()
+        view.flags.writeable = False
+        return view
+
+    def solver(self, upper):
+        return HighsOracle(self._rows, self._row_upper, upper, row_lower=self._row_lower, lower=self._lower)
+
+    def contains(self, x, tol=1e-9):
+        """Whether x is in the polytope, each constraint up to ``tol`` (absolute)."""
+        x = as_vector(x, "x", n=self.n)
+        return bool(
+            (x >= self._lower - tol).all()
+            and (x <= self._upper + tol).all()
+            and (self.A @ x <= self.b + tol).all()
+            and (np.abs(self.A_eq @ x - self.b_eq) <= tol).all()
+        )
+
+    def violation(self, x):
+        """Words for the row that x breaks most."""
+        rows = self._rows @ x
+        excess = np.maximum(rows - self._row_upper, self._row_lower - rows)
+        i = int(excess.argmax()) if excess.size else 0
+        if not excess.size or excess[i] <= 0.0:
+            j = int((self._lower - x).argmax())
+            return f"x0[{j}] = {x[j]:g} is below its lower bound {self._lower[j]:g}"
+        if i < self.b.size:
+            return f"row {i} of A x = {rows[i]:g} is above b[{i}] = {self.b[i]:g}"
+        i -= self.b.size
+        return f"row {i} of A_eq x = {rows[i + self.b.size]:g} is not b_eq[{i}] = {self.b_eq[i]:g}"
+
+    def start(self, upper=None):
+        """A vertex of the set, below ``upper``, shape (n,)."""
+        upper = self._upper if upper is None else self._clipped(upper)
+        return self.solver(upper).maximize(np.zeros(self.n), upper)
+
+    def min_max_norm_point(self, upper=None):
+        """A point of the set, below ``upper``, whose largest magnitude is smallest, shape (n,)."""
+        upper = self._upper if upper is None else self._clipped(upper)
+        # Variables (x, t), with the rows x - t <= 0 and -x - t <= 0 below those of the set.
+        n, identity, ones = self.n, scipy.sparse.identity(self.n), np.ones((self.n, 1))
+        rows = scipy.sparse.bmat([[self._rows, None], [identity, -ones], [-identity, -ones]], format="csc")
+        row_upper = np.concatenate([self._row_upper, np.zeros(2 * n)])
+        row_lower = np.concatenate([self._row_lower, np.full(2 * n, -np.inf)])
+        bound = np.append(upper, max(np.abs(self._lower).max(), np.abs(upper).max()))
+        oracle = HighsOracle(rows, row_upper, bound, row_lower=row_lower, lower=np.append(self._lower, 0.0))
+        return oracle.maximize(np.append(np.zeros(n), -1.0), bound)[:n]
+
+    def project_by_solver(self, y, upper):
+        return project_onto_rows(y, self._rows, self._row_upper, upper, self._row_lower, self._lower)
