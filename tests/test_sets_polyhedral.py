@@ -8,6 +8,7 @@ import scipy.sparse
 from scipy.optimize import linprog
 
 import drsub_fast as ds
+from drsub_fast._driver import solver_upper
 
 
 def general(rng, n, signed):
@@ -189,3 +190,14 @@ def test_solvers_over_general_polytopes_and_matchings():
         assert P.contains(result.x)
         assert result.fw_gap == pytest.approx(grad @ (P.lmo(grad) - result.x), rel=1e-6, abs=1e-8)
         assert result.best_value >= f.value(P.start())
+
+
+def test_tighter_bounds_replace_the_unit_box_that_a_solver_remembered():
+    class OnUnitBox:
+        unit_box = True
+
+    P = ds.Polytope(np.ones((1, 3)), [4.0], [2.0, 2.0, 2.0])
+    np.testing.assert_array_equal(solver_upper(OnUnitBox, P), np.ones(3))
+    Q = P.with_upper([0.5, 1.5, 2.0])
+    assert Q.A is P.A
+    np.testing.assert_array_equal(solver_upper(OnUnitBox, Q), [0.5, 1.0, 1.0])

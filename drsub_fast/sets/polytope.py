@@ -1,16 +1,14 @@
 """Down-closed polytope {x : A x <= b, 0 <= x <= upper} with A >= 0 and b >= 0."""
 
 from collections import namedtuple
-from copy import copy
 
-import daqp
 import numpy as np
 import scipy.sparse
 
-from drsub_fast._checks import as_array, as_vector, entry, require_at_least, require_finite
+from drsub_fast._checks import as_array, as_vector, entry, require_at_least
 from drsub_fast._jit import kernel
-from drsub_fast.errors import OracleError
 from drsub_fast.lp.highs import HighsOracle
+from drsub_fast.lp.projection import project_onto_rows
 from drsub_fast.sets.base import NEEDS_SOLVER, FeasibleSet, register_set
 
 #: How the oracle answers: by the compiled simplex where it can, or by HiGHS alone.
@@ -135,25 +133,5 @@ class Polytope(FeasibleSet):
         x = as_vector(x, "x", n=self.n)
         return bool((x >= -tol).all() and (x <= self._upper + tol).all() and (self.A @ x <= self.b + tol).all())
 
-    def with_upper(self, upper):
-        """The polytope with tighter upper bounds; the constraint matrix is shared, not copied."""
-        other = copy(self)
-        other._upper = np.minimum(upper, self._upper)
-        return other
-
     def project_by_solver(self, y, upper):
-        """Euclidean projection by the dual active-set solver DAQP (Arnstrom, Bemporad, Axehill 2022)."""
-        A = self.A.toarray() if scipy.sparse.issparse(self.A) else self.A
-        n, m = self.n, self.m
-        x, _, flag, _ = daqp.solve(
-            np.eye(n),
-            -y,
-            A,
-            np.concatenate([upper, self.b]),
-            np.concatenate([np.zeros(n), np.full(m, -1e30)]),
-            np.zeros(n + m, dtype=np.int32),
-        )
-        if flag < 1:
-            raise OracleError(f"the projection's quadratic program ended with DAQP's exit flag {flag}", str(flag))
-        require_finite(x, "projection")
-        return np.clip(x, 0.0, upper)
+        return project_onto_rows(y, self.A, self.b, upper)
