@@ -2,6 +2,7 @@
 
 from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
 from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.multilinear import Multilinear
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.objectives.user import CallableObjective, CompiledObjective
@@ -33,6 +34,7 @@ __all__ = [
     "Guarantee",
     "Knapsack",
     "MatchingPolytope",
+    "Multilinear",
     "Objective",
     "OracleError",
     "PartitionMatroid",

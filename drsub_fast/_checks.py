@@ -128,3 +128,18 @@ def one_of(value, name, choices):
     if value not in choices:
         raise ValueError(f"unknown {name} {value!r}; choose from {', '.join(map(repr, choices))}")
     return value
+
+
+def as_adjacency(graph, name):
+    """Adjacency matrix, entries >= 0, zero diagonal, from an array, a scipy.sparse matrix or a networkx graph."""
+    if hasattr(graph, "adjacency") and hasattr(graph, "number_of_nodes"):
+        import networkx
+
+        graph = networkx.to_numpy_array(graph)
+    matrix = as_square(graph.toarray() if scipy.sparse.issparse(graph) else graph, name)
+    require_at_least(matrix, 0.0, name)
+    loops = np.flatnonzero(matrix.diagonal())
+    if loops.size:
+        i = loops[0]
+        raise ValueError(f"{name}[{i}, {i}] = {matrix[i, i]:g}: a graph without loops is needed")
+    return matrix

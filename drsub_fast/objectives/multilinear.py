@@ -1,0 +1,571 @@
+"""Multilinear extension f(x) = E[F(S)], S containing item i with probability x_i independently.
+
+    f(x) = sum_S F(S) prod_{i in S} x_i prod_{i not in S} (1 - x_i),
+    d_i f(x) = E[F(S + i) - F(S - i)],
+
+DR-submodular on [0, 1]^n if and only if F is submodular (Calinescu et al. 2011; Bian et al. 2017,
+section 2). A kind of set function, a way to evaluate f:
+
+**Maxima** (coverage, facility location, FLID). F(S) = sum_{i in S} l_i + sum_d max_{i in S} W_id. For one d sort
+the items by W_id, largest first, w_1 >= w_2 >= ..; then with Q_k = prod_{l < k} (1 - x_l)
+
+    E max = sum_k Q_k x_k w_k,   d_k E max = Q_k G_k,
+    G_k = w_k - E[max over the items after k] = (w_k - w_{k+1}) + (1 - x_{k+1}) G_{k+1}.
+
+Sorting happens once, at construction; value and gradient together are then two sweeps over the
+positive entries of W, without a division or a difference of near equals.
+
+**Cut** of a directed graph: F(S) = sum_{i in S, j not in S} a_ij, f(x) = sum_ij a_ij x_i (1 - x_j), a quadratic.
+
+**Table** of all 2^n values: fold one coordinate at a time, t <- (1 - x_i) t[without i] + x_i t[with i], and go back
+through the folds with the probabilities of the subsets for the gradient: O(2^n) together.
+
+**Sampling** for any other F: the mean over sets S_s = {i : U_si < x_i} with fixed uniform numbers U.
+"""
+
+from collections import namedtuple
+from itertools import chain
+
+import numpy as np
+import scipy.sparse
+
+from drsub_fast._checks import as_adjacency, as_array, as_count, as_vector, require_at_least
+from drsub_fast._jit import kernel
+from drsub_fast.objectives import corners
+from drsub_fast.objectives.base import Objective, register_objective
+from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.objectives.user import CallableParams
+
+#: Largest n for which the table of all values is stored (8 MB).
+MAX_ENUMERATED = 20
+
+
+class Multilinear(Objective):
+    """Multilinear extension of a set function; made by one of the functions below.
+
+    =======================  ==========================================================================
+    ``coverage``             weight of the elements that the chosen sets cover
+    ``facility_location``    sum over customers of the best chosen facility
+    ``flid``                 facility-location diversity model
+    ``cut``                  weight of the edges that leave the chosen vertices
+    ``from_function``        any function of at most 20 items, by its table of values
+    ``from_table``           the same, from the table
+    ``sampled``              any function, estimated from samples
+    =======================  ==========================================================================
+
+    Notes
+    -----
+    Bian et al. 2017, section 4; Calinescu et al. 2011. Lives on [0, 1]^n (``unit_box``).
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Multilinear.coverage([{"a", "b"}, {"b", "c"}, {"c"}])
+    >>> f.set_value([0, 1])
+    3.0
+    >>> f.value([0.5, 0.5, 0.0])
+    1.75
+    """
+
+    unit_box = True
+
+    def __init__(self):
+        raise TypeError("choose a kind of set function: Multilinear.coverage, .facility_location, .cut, .flid, ..")
+
+    def __repr__(self):
+        return f"{type(self).__name__}(n={self.n})"
+
+    def set_value(self, items):
+        """F(S) for an iterable of item indices."""
+        x = np.zeros(self.n)
+        x[list(items)] = 1.0
+        return self.value(x)
+
+    def nonnegative_on(self, upper):
+        return corners.nonnegative(self, np.minimum(upper, 1.0))
+
+    def monotone_on(self, upper):
+        return corners.monotone(self, np.minimum(upper, 1.0))
+
+    @staticmethod
+    def coverage(sets, weights=None):
+        """Coverage F(S) = total weight of the union of the sets of S.
+
+        Parameters
+        ----------
+        sets : sequence of iterables, or array_like or sparse matrix of shape (n, m)
+            The elements of each item, or a matrix that is nonzero where item i covers element e.
+        weights : mapping or array_like, shape (m,), optional
+            Weight >= 0 of every element (default 1); an array where the elements are 0 .. m - 1.
+
+        Raises
+        ------
+        ValueError
+            For a negative weight, or an element without weight.
+
+        Examples
+        --------
+        >>> import drsub_fast as ds
+        >>> f = ds.Multilinear.coverage([{0, 1}, {1, 2}], weights=[1.0, 2.0, 4.0])
+        >>> f.gradient([0.0, 0.5])
+        array([2., 6.])
+        """
+        if scipy.sparse.issparse(sets) or (isinstance(sets, np.ndarray) and sets.ndim == 2):
+            sets = [np.flatnonzero(row).tolist() for row in scipy.sparse.csr_array(sets).toarray()]
+        sets = [set(elements) for elements in sets]
+        if not sets:
+            raise ValueError("sets is empty: at least one item is needed")
+        numbers = {element: e for e, element in enumerate(dict.fromkeys(chain.from_iterable(sets)))}
+        weight = np.array([1.0 if weights is None else _weight_of(element, weights) for element in numbers])
+        rows = np.repeat(np.arange(len(sets)), [len(elements) for elements in sets])
+        columns = np.array([numbers[element] for element in chain.from_iterable(sets)], dtype=np.int64)
+        members = scipy.sparse.csc_array((weight[columns], (rows, columns)), shape=(len(sets), max(1, len(numbers))))
+        return MaximaExtension(np.zeros(len(sets)), members)
+
+    @staticmethod
+    def facility_location(W):
+        """Facility location F(S) = sum_d max_{i in S} W_id, F(empty) = 0.
+
+        Parameters
+        ----------
+        W : array_like or sparse matrix, shape (n, D)
+            What item i is worth to customer d, at least 0.
+
+        Raises
+        ------
+        ValueError
+            For a negative entry.
+
+        Examples
+        --------
+        >>> import drsub_fast as ds
+        >>> f = ds.Multilinear.facility_location([[3.0, 0.0], [1.0, 2.0]])
+        >>> f.value([1.0, 0.5])
+        4.0
+        """
+        W = _as_benefits(W)
+        return MaximaExtension(np.zeros(W.shape[0]), W)
+
+    @staticmethod
+    def flid(utilities, W):
+        """Facility-location diversity model F(S) = sum_{i in S} u_i + sum_d (max_{i in S} W_id - sum_{i in S} W_id).
+
+        Parameters
+        ----------
+        utilities : array_like, shape (n,)
+            Quality u_i of every item.
+        W : array_like, shape (n, D)
+            Weight of item i in latent dimension d, at least 0.
+
+        Raises
+        ------
+        ValueError
+            For a negative entry of W, or shapes that do not match.
+
+        Notes
+        -----
+        Tschiatschek, Djolonga, Krause, "Learning probabilistic submodular diversity models via noise
+        contrastive estimation", 2016.
+
+        Examples
+        --------
+        >>> import drsub_fast as ds
+        >>> f = ds.Multilinear.flid([1.0, 1.0], [[2.0], [0.5]])
+        >>> f.set_value([0, 1])
+        1.5
+        """
+        W = _as_benefits(W)
+        utilities = as_vector(utilities, "utilities", n=W.shape[0])
+        return MaximaExtension(utilities - W.sum(axis=1), W)
+
+    @staticmethod
+    def cut(adjacency):
+        """Cut F(S) = sum of a_ij over i in S, j not in S: a `Quadratic`.
+
+        Parameters
+        ----------
+        adjacency : array_like, sparse matrix or networkx graph
+            Weights a_ij >= 0 of the edges i -> j, no loops; symmetric for an undirected graph.
+
+        Raises
+        ------
+        ValueError
+            For a negative weight or a loop.
+
+        Examples
+        --------
+        >>> import drsub_fast as ds
+        >>> f = ds.Multilinear.cut([[0, 1], [1, 0]])
+        >>> f.value([0.5, 0.5]), f.set_value([0])
+        (0.5, 1.0)
+        """
+        return CutExtension(adjacency)
+
+    @staticmethod
+    def from_function(function, n):
+        """Extension of any submodular function of at most 20 items, by enumeration.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(S)`` returns F(S) for a sorted list S of item indices; called 2^n times, now.
+        n : int
+            Number of items.
+
+        Raises
+        ------
+        ValueError
+            If n is above 20, a value is not finite, or F is not submodular (the set and the pair are
+            named).
+
+        Examples
+        --------
+        >>> import drsub_fast as ds
+        >>> f = ds.Multilinear.from_function(lambda S: min(len(S), 2), n=3)
+        >>> f.value([0.5, 0.5, 0.5])
+        1.375
+        """
+        n = as_count(n, "n", lower=1)
+        if n > MAX_ENUMERATED:
+            raise ValueError(f"n = {n}: 2^{n} values are too many to enumerate; use Multilinear.sampled")
+        return TableExtension([function(_items(subset, n)) for subset in range(1 << n)])
+
+    @staticmethod
+    def from_table(values):
+        """Extension of a submodular function from its 2^n values.
+
+        Parameters
+        ----------
+        values : array_like, shape (2^n,)
+            ``values[s]`` is F of the items whose bits are set in s (item i: bit 2^i).
+
+        Raises
+        ------
+        ValueError
+            For a length that is no power of 2, or a function that is not submodular.
+
+        Examples
+        --------
+        >>> import drsub_fast as ds
+        >>> ds.Multilinear.from_table([0.0, 1.0, 1.0, 1.5]).gradient([0.0, 1.0])
+        array([0.5, 1. ])
+        """
+        return TableExtension(values)
+
+    @staticmethod
+    def sampled(function, n, n_samples=100, seed=0):
+        """Extension of any submodular function, estimated from samples.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(S)`` returns F(S) for a sorted list S of item indices.
+        n : int
+            Number of items.
+        n_samples : int, default 100
+            Sets per evaluation. One evaluation costs up to n_samples (n + 1) calls of ``function``.
+        seed : int, default 0
+            Seed of the uniform numbers. They are drawn once, so that the estimate is a fixed function
+            of x, and its gradient antitone where F is submodular.
+
+        Notes
+        -----
+        Value and gradient are unbiased; ``standard_error(x)`` tells how far off they may be. The
+        gradient is the estimate of the exact gradient, not the derivative of the estimated value, which is
+        piecewise constant. F is not checked.
+
+        Examples
+        --------
+        >>> import drsub_fast as ds
+        >>> f = ds.Multilinear.sampled(lambda S: len(S) ** 0.5, n=4, n_samples=400)
+        >>> error, gradient_error = f.standard_error([0.5] * 4)
+        >>> abs(f.value([0.5] * 4) - 1.3652) < 4 * error
+        True
+        """
+        return SampledExtension(function, n, n_samples, seed)
+
+
+def _weight_of(element, weights):
+    """Weight of one element of a coverage function."""
+    try:
+        weight = float(weights[element])
+    except (KeyError, IndexError, TypeError):
+        raise ValueError(f"element {element!r} has no weight") from None
+    if not 0.0 <= weight < np.inf:
+        raise ValueError(f"the weight {weight:g} of element {element!r} must be finite and at least 0")
+    return weight
+
+
+def _as_benefits(W):
+    """W >= 0 as a sparse matrix by columns, shape (n, D)."""
+    if scipy.sparse.issparse(W):
+        W = W.toarray()
+    W = as_array(W, "W", 2)
+    require_at_least(W, 0.0, "W", ": the maximum over the empty set is 0")
+    if not W.shape[0]:
+        raise ValueError("W has no rows: at least one item is needed")
+    return scipy.sparse.csc_array(W)
+
+
+def _items(subset, n):
+    """The items whose bits are set."""
+    return [i for i in range(n) if subset >> i & 1]
+
+
+MaximaParams = namedtuple("MaximaParams", "n linear pointers items weights")
+MaximaWork = namedtuple("MaximaWork", "grad trial gains")
+
+
+@kernel
+def _maxima_size(params):
+    return 3 * params.n, 0
+
+
+@kernel
+def _maxima_carve(params, floats, integers):
+    n = params.n
+    return MaximaWork(floats[:n], floats[n : 2 * n], floats[2 * n : 3 * n])
+
+
+@kernel
+def _maxima_evaluate(params, work, x):
+    grad, gains = work.grad, work.gains
+    items, weights, pointers = params.items, params.weights, params.pointers
+    value = 0.0
+    for i in range(x.size):
+        value += params.linear[i] * x[i]
+        grad[i] = params.linear[i]
+    for d in range(pointers.size - 1):
+        first, end = pointers[d], pointers[d + 1]
+        gain = 0.0
+        after = 0.0
+        for k in range(end - 1, first - 1, -1):
+            gain += weights[k] - after
+            gains[k - first] = gain
+            after = weights[k]
+            gain *= 1.0 - x[items[k]]
+        missing = 1.0
+        for k in range(first, end):
+            i = items[k]
+            grad[i] += missing * gains[k - first]
+            value += missing * x[i] * weights[k]
+            missing *= 1.0 - x[i]
+            if missing == 0.0:
+                break
+    return value
+
+
+register_objective(MaximaParams, objective_size=_maxima_size, objective_carve=_maxima_carve, evaluate=_maxima_evaluate)
+
+
+class MaximaExtension(Multilinear):
+    """Extension of F(S) = sum_{i in S} linear_i + sum_d max_{i in S} W_id; W sparse by columns, >= 0."""
+
+    def __init__(self, linear, W):
+        self.n = linear.size
+        W.eliminate_zeros()
+        group = np.repeat(np.arange(W.shape[1]), np.diff(W.indptr))
+        order = np.lexsort((W.indices, -W.data, group))
+        self._params = MaximaParams(
+            self.n, linear, W.indptr.astype(np.int64), W.indices[order].astype(np.int64), W.data[order]
+        )
+
+    def curvature_bound(self, upper):
+        # -d_ij f <= sum_d min(W_id, W_jd), attained at x = 0; weights are sorted within each group.
+        _, _, pointers, items, weights = self._params
+        u = np.minimum(upper, 1.0)[items]
+        before = np.concatenate(([0.0], np.cumsum(u)))
+        start = np.repeat(before[pointers[:-1]], np.diff(pointers))
+        return float(2.0 * (weights * u) @ (before[:-1] - start))
+
+
+class CutExtension(Quadratic, Multilinear):
+    """Extension of the cut function of a graph: a quadratic, so the fast path for quadratics applies."""
+
+    def __init__(self, adjacency):
+        A = as_adjacency(adjacency, "adjacency")
+        Quadratic.__init__(self, -(A + A.T), A.sum(axis=1))
+
+    def __repr__(self):
+        return Multilinear.__repr__(self)
+
+    def nonnegative_on(self, upper):
+        return True
+
+
+TableParams = namedtuple("TableParams", "n values")
+TableWork = namedtuple("TableWork", "grad trial folds chances")
+
+
+@kernel
+def _table_size(params):
+    return 2 * params.n + params.values.size + params.values.size // 2, 0
+
+
+@kernel
+def _table_carve(params, floats, integers):
+    n, size = params.n, params.values.size
+    return TableWork(
+        floats[:n], floats[n : 2 * n], floats[2 * n : 2 * n + size], floats[2 * n + size : 2 * n + size + size // 2]
+    )
+
+
+@kernel
+def _fold(table, share, out):
+    """out = (1 - share) * first half of table + share * second half."""
+    half = out.size
+    low, high = table[:half], table[half:]
+    for s in range(half):
+        out[s] = low[s] + share * (high[s] - low[s])
+
+
+@kernel(reductions=True)
+def _mean_difference(table, chances):
+    """Mean, under the chances, of second half minus first half of the table."""
+    half = chances.size
+    low, high = table[:half], table[half:]
+    total = 0.0
+    for s in range(half):
+        total += chances[s] * (high[s] - low[s])
+    return total
+
+
+@kernel
+def _table_evaluate(params, work, x):
+    # folds[2^k : 2^(k+1)] is the table over the items below k, the others averaged away.
+    n, values, folds, chances = params.n, params.values, work.folds, work.chances
+    half = values.size // 2
+    _fold(values, x[n - 1], folds[half : 2 * half])
+    for k in range(n - 2, -1, -1):
+        half = 1 << k
+        _fold(folds[2 * half : 4 * half], x[k], folds[half : 2 * half])
+    chances[0] = 1.0
+    for k in range(n):
+        half = 1 << k
+        table = values if k == n - 1 else folds[2 * half : 4 * half]
+        work.grad[k] = _mean_difference(table, chances[:half])
+        if k < n - 1:
+            for s in range(half):
+                chances[half + s] = chances[s] * x[k]
+                chances[s] -= chances[half + s]
+    return folds[1]
+
+
+register_objective(TableParams, objective_size=_table_size, objective_carve=_table_carve, evaluate=_table_evaluate)
+
+
+class TableExtension(Multilinear):
+    """Extension of a set function given by all its values."""
+
+    def __init__(self, values):
+        values = as_vector(values, "values")
+        n = values.size.bit_length() - 1
+        if n < 1 or values.size != 1 << n:
+            raise ValueError(f"values has {values.size} entries, expected 2^n for n >= 1 items")
+        self.n = n
+        self._params = TableParams(n, values)
+        self._require_submodular()
+
+    @property
+    def table(self):
+        """The values F(S), shape (2^n,), item i being bit 2^i of the index (read-only)."""
+        view = self._params.values.view()
+        view.flags.writeable = False
+        return view
+
+    def nonnegative_on(self, upper):
+        # A multilinear function is smallest at a corner of the box.
+        return bool(self._corner_values(upper).min() >= 0.0)
+
+    def monotone_on(self, upper):
+        corner = self._corner_values(upper)
+        return all(_difference(corner, i).min() >= 0.0 for i in range(self.n) if upper[i] > 0.0)
+
+    def curvature_bound(self, upper):
+        u = np.minimum(upper, 1.0)
+        total = 0.0
+        for j in range(self.n):
+            for i in range(j):
+                total -= 2.0 * u[i] * u[j] * self._second_difference(i, j).min()
+        return float(total)
+
+    def _corner_values(self, upper):
+        """f at the 2^n corners of [0, min(upper, 1)]."""
+        corner = self._params.values.copy()
+        for i, u in enumerate(np.minimum(upper, 1.0)):
+            pairs = corner.reshape(-1, 2, 1 << i)
+            pairs[:, 1] = pairs[:, 0] + u * (pairs[:, 1] - pairs[:, 0])
+        return corner
+
+    def _second_difference(self, i, j):
+        """F(S + i + j) - F(S + i) - F(S + j) + F(S), i < j, shape (.., .., ..) over the other items."""
+        table = self._params.values.reshape(-1, 2, 1 << (j - i - 1), 2, 1 << i)
+        return (table[:, 1, :, 1] - table[:, 1, :, 0]) - (table[:, 0, :, 1] - table[:, 0, :, 0])
+
+    def _require_submodular(self):
+        scale = 1e-12 * (1.0 + np.abs(self._params.values).max())
+        for j in range(self.n):
+            for i in range(j):
+                second = self._second_difference(i, j)
+                if second.max() > scale:
+                    high, middle, low = np.unravel_index(int(second.argmax()), second.shape)
+                    others = (int(high) << (j + 1)) + (int(middle) << (i + 1)) + int(low)
+                    S = set(_items(others, self.n)) or "{}"
+                    raise ValueError(
+                        f"F is not submodular: with S = {S}, F(S + {i} + {j}) - F(S + {j}) exceeds F(S + {i}) - F(S) "
+                        f"by {second.max():g}"
+                    )
+
+
+def _difference(table, i):
+    """F(S + i) - F(S) for all S without i."""
+    pairs = table.reshape(-1, 2, 1 << i)
+    return pairs[:, 1] - pairs[:, 0]
+
+
+class SampledExtension(Multilinear):
+    """Estimate of the extension of a Python set function, with common random numbers."""
+
+    compiled = False
+
+    def __init__(self, function, n, n_samples, seed):
+        if not callable(function):
+            raise TypeError(f"function must be callable, got {type(function).__name__}")
+        self.n = as_count(n, "n", lower=1)
+        self._function = function
+        self._uniforms = np.random.default_rng(seed).random((as_count(n_samples, "n_samples", lower=2), self.n))
+        self._params = CallableParams(self.n, self._estimate)
+
+    def standard_error(self, x):
+        """Standard errors at x of the value (a float) and of the gradient, shape (n,)."""
+        sample, counts = self._sample(as_vector(x, "x", n=self.n))
+        total = counts.sum()
+        deviation = sample - counts @ sample / total
+        error = np.sqrt(counts @ deviation**2 / (total - 1.0) / total)
+        return float(error[0]), error[1:]
+
+    def nonnegative_on(self, upper):
+        return None
+
+    def monotone_on(self, upper):
+        return None
+
+    def _estimate(self, x):
+        sample, counts = self._sample(x)
+        mean = counts @ sample / counts.sum()
+        return mean[0], mean[1:]
+
+    def _sample(self, x):
+        """Rows (F(S), F(S + i) - F(S - i) for every i) for the distinct sets, and how often each was drawn."""
+        members, counts = np.unique(self._uniforms < x, axis=0, return_counts=True)
+        sample = np.empty((len(members), self.n + 1))
+        for row, chosen in zip(sample, members, strict=True):
+            value = row[0] = self._value_of(chosen)
+            for i in range(self.n):
+                chosen[i] ^= True
+                row[i + 1] = (self._value_of(chosen) - value) * (1.0 if chosen[i] else -1.0)
+                chosen[i] ^= True
+        return sample, counts
+
+    def _value_of(self, chosen):
+        return float(self._function(np.flatnonzero(chosen).tolist()))
