@@ -18,6 +18,7 @@ from drsub_fast.sets.partition import PartitionMatroid
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.simplex import Simplex
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
+from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.nonmonotone import monotone_frank_wolfe, nonmonotone_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
 from drsub_fast.solvers.two_phase import two_phase_frank_wolfe
@@ -47,6 +48,7 @@ __all__ = [
     "Trace",
     "UnsupportedError",
     "frank_wolfe",
+    "fully_corrective_frank_wolfe",
     "monotone_frank_wolfe",
     "nonmonotone_frank_wolfe",
     "projected_gradient",

@@ -33,7 +33,7 @@ from drsub_fast.sets.base import FAILED, NEEDS_SOLVER, OK, PAUSED, follow, lmo, 
 logger = logging.getLogger("drsub_fast")
 
 # Codes of a loop beyond those of the oracle (OK, NEEDS_SOLVER, PAUSED, FAILED).
-NEEDS_PROJECTION, BREAK, CONVERGED, FINISHED, NON_FINITE = 10, 11, 12, 13, 14
+NEEDS_PROJECTION, BREAK, CONVERGED, FINISHED, STALLED, NON_FINITE = range(10, 16)
 
 # Entries of `State.control`.
 K, STARTED, SUPPLIED, VERTEX, TRACKED, N_LMO, BEST_K, CLOSING = range(8)
@@ -188,17 +188,17 @@ class Run:
         self.from_zero = x0 is None and P.is_down_closed
         self.solver = None
 
-    def size(self):
-        """Lengths of the flat arrays of this run."""
+    def size(self, extra=(0, 0)):
+        """Lengths of the flat arrays of this run; ``extra`` is what the loop itself wants at their ends."""
         floats, integers = objective_work_size(self.f)
         set_floats, set_integers = set_work_size(self.P, self.params)
         n = self.f.n
-        return N_NUMBERS + 7 * n + floats + set_floats, N_CONTROL + integers + set_integers
+        return N_NUMBERS + 7 * n + floats + set_floats + extra[0], N_CONTROL + integers + set_integers + extra[1]
 
-    def solve(self, loop, options):
+    def solve(self, loop, options, extra=(0, 0)):
         """Runs the loop to its end; returns the status of the run."""
         f, x, upper = self.f, self.x, self.upper
-        n_floats, n_integers = self.size()
+        n_floats, n_integers = self.size(extra)
         self.floats, self.integers = np.empty(n_floats), np.zeros(n_integers, np.int64)
         self.trace_value, self.trace_gap = np.empty(self.max_iter + 1), np.empty(self.max_iter + 1)
         run = loop if f.compiled else plain(loop)
@@ -218,6 +218,8 @@ class Run:
                     return status or Status.CONVERGED
                 if code == FINISHED:
                     return status or Status.COMPLETED
+                if code == STALLED:
+                    return status or Status.STALLED
                 if code == NON_FINITE:
                     self._require_finite_start()
                     return Status.NON_FINITE

@@ -13,6 +13,7 @@ class Status(Enum):
     CONVERGED = "the Frank-Wolfe gap is within the tolerance"
     COMPLETED = "all steps of the method were taken"
     MAX_ITER = "the iteration limit was reached before the tolerance"
+    STALLED = "the gap is as small as floating-point arithmetic allows, though not within the tolerance"
     TIME_LIMIT = "the time limit was reached"
     CALLBACK = "the callback asked to stop"
     INTERRUPTED = "interrupted from the keyboard"

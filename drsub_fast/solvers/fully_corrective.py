@@ -1,0 +1,462 @@
+"""Fully corrective Frank-Wolfe: after each oracle call f is maximised over the hull of the atoms.
+
+The iterate is a convex combination of atoms, x = sum_i w_i a_i. A major step asks the oracle for a vertex,
+stops if the gap is small, adds the vertex to the atoms with the exact step towards it, and corrects the
+weights:
+
+* f quadratic: w moves by Newton steps on the affine hull of the atoms, M s = g with
+  M_ij = -(a_i - a_r)'H(a_j - a_r) and g_i = <grad, a_i - a_r>, r the atom of the largest weight. A step that
+  leaves the simplex of weights stops at its boundary and drops the atom it hits. Where the Cholesky
+  factorisation of M fails, the failing row gives a direction of non-negative curvature, followed to the
+  boundary. Both raise f; when no atom is dropped, f is maximal over the hull of the atoms.
+* other f: pairwise steps move weight from the worst atom to the best one by an exact search of f, while the
+  gain in sight is at least half the gap.
+
+The Newton systems keep the atoms of a quadratic affinely independent, so there are never more than n + 2;
+for other f a full store is replaced by its one combination x.
+Sources: Holloway 1974 (fully corrective steps); Lacoste-Julien and Jaggi 2015 (pairwise steps).
+"""
+
+import math
+from collections import namedtuple
+
+from drsub_fast._checks import as_real
+from drsub_fast._driver import (
+    BEST_GAP,
+    BEST_K,
+    BREAK,
+    CLOSING,
+    CONVERGED,
+    FINISHED,
+    GAP,
+    NON_FINITE,
+    STALE,
+    STALLED,
+    STARTED,
+    VALUE,
+    VERTEX,
+    K,
+    Run,
+    begin,
+    next_vertex,
+    note_top,
+    open_run,
+)
+from drsub_fast._jit import kernel
+from drsub_fast._vector import add_scaled, assign, dot, slope
+from drsub_fast.objectives.base import contract, evaluate, exact_step, hessian_product, prepare
+from drsub_fast.result import Status
+from drsub_fast.sets.base import OK
+from drsub_fast.solvers.frank_wolfe import STATIONARY
+
+FullyCorrectiveOptions = namedtuple("FullyCorrectiveOptions", "tol")
+
+#: Atoms (rows of V), their products with the Hessian (rows of HV), Q = V H V', weights, <grad, a_i>, the
+#: Newton matrix and step, and a spare vector; `count` holds the number of atoms and of idle steps.
+Atoms = namedtuple("Atoms", "V HV Q weight score M step spare count")
+
+_COUNT, _IDLE = 0, 1
+
+#: A pivot of the Newton matrix below this fraction of its largest diagonal entry counts as singular.
+_PIVOT = 1e-11
+
+#: Major steps without any rise of f after which rounding is taken to be the reason.
+_IDLE_LIMIT = 3
+
+#: Pairwise steps between two oracle calls.
+_PAIRWISE_LIMIT = 8
+
+
+def atoms_size(n):
+    """(floats, integers) that the atoms need."""
+    cap = n + 2
+    return 2 * cap * n + 2 * cap * cap + 3 * cap + n, 2
+
+
+@kernel
+def _open_atoms(n, floats, integers):
+    """Views at the end of the flat arrays."""
+    cap = n + 2
+    total = 2 * cap * n + 2 * cap * cap + 3 * cap + n
+    tail = floats[floats.size - total :]
+    p = cap * n
+    q = 2 * p + cap * cap
+    r = q + cap * cap
+    return Atoms(
+        tail[:p].reshape(cap, n),
+        tail[p : 2 * p].reshape(cap, n),
+        tail[2 * p : q].reshape(cap, cap),
+        tail[r : r + cap],
+        tail[r + cap : r + 2 * cap],
+        tail[q:r].reshape(cap, cap),
+        tail[r + 2 * cap : r + 3 * cap],
+        tail[r + 3 * cap : r + 3 * cap + n],
+        integers[integers.size - 2 :],
+    )
+
+
+@kernel
+def _find_atom(atoms, v):
+    """Index of the atom equal to v up to rounding, or -1."""
+    for i in range(atoms.count[_COUNT]):
+        row = atoms.V[i]
+        same = True
+        for j in range(v.size):
+            if abs(row[j] - v[j]) > 1e-12 * (abs(v[j]) + abs(row[j])):
+                same = False
+                break
+        if same:
+            return i
+    return -1
+
+
+@kernel
+def _set_curvature(atoms, i):
+    """Row and column i of Q from HV[i]."""
+    Q, HVi = atoms.Q, atoms.HV[i]
+    for k in range(atoms.count[_COUNT]):
+        Q[i, k] = Q[k, i] = dot(atoms.V[k], HVi)
+
+
+@kernel
+def _add_atom(atoms, v, quadratic):
+    """Appends v with weight 0; for a quadratic its HV row must be there already."""
+    new = atoms.count[_COUNT]
+    assign(atoms.V[new], v)
+    atoms.weight[new] = 0.0
+    atoms.count[_COUNT] = new + 1
+    if quadratic:
+        _set_curvature(atoms, new)
+
+
+@kernel
+def _move_atom(atoms, source, target):
+    """Copies atom ``source`` over atom ``target``."""
+    assign(atoms.V[target], atoms.V[source])
+    assign(atoms.HV[target], atoms.HV[source])
+    atoms.weight[target] = atoms.weight[source]
+    atoms.score[target] = atoms.score[source]
+    Q = atoms.Q
+    for k in range(atoms.count[_COUNT]):
+        Q[target, k] = Q[source, k]
+    for k in range(atoms.count[_COUNT]):
+        Q[k, target] = Q[k, source]
+
+
+@kernel
+def _drop_atom(atoms, i):
+    last = atoms.count[_COUNT] - 1
+    if i != last:
+        _move_atom(atoms, last, i)
+    atoms.count[_COUNT] = last
+
+
+@kernel
+def _combine(atoms, x):
+    """x = sum of weights times atoms, the weights first made to sum to 1."""
+    total = 0.0
+    for i in range(atoms.count[_COUNT]):
+        total += atoms.weight[i]
+    for j in range(x.size):
+        x[j] = 0.0
+    for i in range(atoms.count[_COUNT]):
+        atoms.weight[i] /= total
+        add_scaled(x, atoms.weight[i], atoms.V[i])
+
+
+@kernel(reductions=True)
+def _newton_matrix(atoms, p, ref):
+    """Lower triangle of M and its right-hand side (in `step`), atom ``ref`` left out; largest diagonal."""
+    M, Q, score, step = atoms.M, atoms.Q, atoms.score, atoms.step
+    largest = 0.0
+    for a in range(p - 1):
+        i = a if a < ref else a + 1
+        row, Qi = M[a], Q[i]
+        base = Q[ref, ref] - Qi[ref]
+        for c in range(a + 1):
+            k = c if c < ref else c + 1
+            row[c] = -(base + Qi[k] - Q[ref, k])
+        largest = max(largest, abs(row[a]))
+        step[a] = score[i] - score[ref]
+    return largest
+
+
+@kernel(reductions=True)
+def _factor(M, q, threshold):
+    """Cholesky factor of M[:q, :q] in its lower triangle; the row of the first bad pivot, or q."""
+    for a in range(q):
+        row = M[a]
+        for c in range(a):
+            other = M[c]
+            total = row[c]
+            for k in range(c):
+                total -= row[k] * other[k]
+            row[c] = total / other[c]
+        pivot = row[a]
+        for k in range(a):
+            pivot -= row[k] * row[k]
+        if not pivot > threshold:
+            return a
+        row[a] = math.sqrt(pivot)
+    return q
+
+
+@kernel(reductions=True)
+def _back_substitute(M, step, q):
+    """step = L'^-1 step for the factor L in M."""
+    for a in range(q - 1, -1, -1):
+        step[a] /= M[a, a]
+        value, row = step[a], M[a]
+        for k in range(a):
+            step[k] -= value * row[k]
+
+
+@kernel(reductions=True)
+def _newton_step(atoms, q, bad):
+    """Turns the right-hand side in `step` into the Newton step, or into a direction of non-negative curvature."""
+    M, step = atoms.M, atoms.step
+    if bad == q:
+        for a in range(q):
+            row = M[a]
+            total = step[a]
+            for k in range(a):
+                total -= row[k] * step[k]
+            step[a] = total / row[a]
+        _back_substitute(M, step, q)
+        return
+    # z = (-L^-T l, 1, 0..) with l the failing row of the factor: z'Mz is the failing pivot, <= 0 or tiny.
+    ascent = step[bad]
+    spare = atoms.spare
+    for a in range(bad):
+        spare[a] = -M[bad, a]
+    _back_substitute(M, spare, bad)
+    for a in range(bad):
+        ascent += spare[a] * step[a]
+    sign = 1.0 if ascent >= 0.0 else -1.0
+    for a in range(q):
+        step[a] = 0.0
+    for a in range(bad):
+        step[a] = sign * spare[a]
+    step[bad] = sign
+
+
+@kernel(reductions=True)
+def _correct_weights(atoms):
+    """Local maximum of the quadratic model over the simplex of weights, reached by ascent from the present one."""
+    Q, weight, score, step = atoms.Q, atoms.weight, atoms.score, atoms.step
+    while atoms.count[_COUNT] > 1:
+        p = atoms.count[_COUNT]
+        q = p - 1
+        ref = 0
+        for i in range(p):
+            if weight[i] > weight[ref]:
+                ref = i
+        largest = _newton_matrix(atoms, p, ref)
+        bad = _factor(atoms.M, q, _PIVOT * largest)
+        _newton_step(atoms, q, bad)
+        total = 0.0
+        for a in range(q):
+            total += step[a]
+        gamma = 1.0 if bad == q else math.inf
+        blocking = -1
+        for i in range(p):
+            d = -total if i == ref else step[i if i < ref else i - 1]
+            if d < 0.0 and weight[i] < -gamma * d:
+                gamma = -weight[i] / d
+                blocking = i
+        if not math.isfinite(gamma):
+            return
+        for i in range(p):
+            d = -total if i == ref else step[i if i < ref else i - 1]
+            weight[i] = max(0.0, weight[i] + gamma * d)
+        for i in range(p):
+            Qi = Q[i]
+            change = -total * Qi[ref]
+            for a in range(q):
+                change += Qi[a if a < ref else a + 1] * step[a]
+            score[i] += gamma * change
+        if blocking < 0:
+            return
+        _drop_atom(atoms, blocking)
+
+
+@kernel
+def _exact_towards(atoms, new, gap):
+    """Exact step of the quadratic model from x to atom ``new``; the weights follow."""
+    Q, weight = atoms.Q, atoms.weight
+    p = atoms.count[_COUNT]
+    cross = square = 0.0
+    for i in range(p):
+        cross += weight[i] * Q[i, new]
+        for k in range(p):
+            square += weight[i] * weight[k] * Q[i, k]
+    curvature = Q[new, new] - 2.0 * cross + square
+    gamma = 1.0 if curvature >= 0.0 else min(1.0, -gap / curvature)
+    if gamma >= 1.0:
+        if new != 0:
+            _move_atom(atoms, new, 0)
+            Q[0, 0] = Q[new, new]
+        atoms.count[_COUNT] = 1
+        weight[0] = 1.0
+        return
+    for i in range(p):
+        weight[i] *= 1.0 - gamma
+    weight[new] += gamma
+
+
+@kernel
+def _score(atoms, grad):
+    for i in range(atoms.count[_COUNT]):
+        atoms.score[i] = dot(atoms.V[i], grad)
+
+
+@kernel
+def _quadratic_step(objective, work, atoms, x, new, gap):
+    """Exact step to the new atom, then weights that are maximal over the hull; returns the new value."""
+    _exact_towards(atoms, new, gap)
+    # <grad, a_i> at the new point: the Hessian is constant, so grad f moves by the change of sum w_i H a_i.
+    _combine(atoms, x)
+    evaluate(objective, work, x)
+    _score(atoms, work.grad)
+    _correct_weights(atoms)
+    _combine(atoms, x)
+    return evaluate(objective, work, x)
+
+
+@kernel
+def _pairwise_steps(objective, work, atoms, x, gap, value):
+    """Moves weight from the worst to the best atom while that promises half the gap; returns the new value."""
+    weight, score, target = atoms.weight, atoms.score, atoms.spare
+    for _ in range(_PAIRWISE_LIMIT):
+        _score(atoms, work.grad)
+        best = worst = 0
+        for i in range(atoms.count[_COUNT]):
+            if score[i] > score[best]:
+                best = i
+            if score[i] < score[worst]:
+                worst = i
+        if score[best] - score[worst] < 0.5 * gap or best == worst:
+            break
+        assign(target, x)
+        add_scaled(target, weight[worst], atoms.V[best])
+        add_scaled(target, -weight[worst], atoms.V[worst])
+        prepare(objective, work, x, target)
+        gamma = exact_step(objective, work, x, target, 1.0, value)
+        value = contract(objective, work, x, target, gamma, value)
+        weight[best] += gamma * weight[worst]
+        weight[worst] *= 1.0 - gamma
+        if weight[worst] <= 1e-15:
+            _drop_atom(atoms, worst)
+    return value
+
+
+@kernel
+def fully_corrective_loop(
+    objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap
+):
+    state, work, set_work = open_run(objective, feasible_set, x.size, floats, integers)
+    atoms = _open_atoms(x.size, floats, integers)
+    control, numbers = state.control, state.numbers
+    if control[STARTED] == 0:
+        begin(objective, work, state, x, upper)
+        atoms.count[_COUNT] = 0
+        quadratic = hessian_product(objective, work, x, x, atoms.HV[0]) == 2
+        _add_atom(atoms, x, quadratic)
+        atoms.weight[0] = 1.0
+    while True:
+        k = control[K]
+        code = next_vertex(objective, work, feasible_set, set_work, state, x, False)
+        if code != OK:
+            return code
+        gap = slope(work.grad, state.v, x)
+        if not (math.isfinite(gap) and math.isfinite(numbers[VALUE])):
+            return NON_FINITE
+        numbers[GAP] = gap
+        trace_value[k] = numbers[VALUE]
+        trace_gap[k] = gap
+        # f never falls here, so the last iterate is the one to return.
+        note_top(state, x)
+        numbers[BEST_GAP] = gap
+        control[BEST_K] = k
+        assign(state.best, x)
+        stalled = atoms.count[_IDLE] >= _IDLE_LIMIT
+        if gap <= options.tol or k >= k_max or stalled:
+            control[CLOSING] = 1
+            numbers[VALUE] = evaluate(objective, work, x)
+            if gap <= options.tol:
+                return CONVERGED
+            return STALLED if stalled else FINISHED
+        if k >= k_stop:
+            return BREAK
+        old = numbers[VALUE]
+        if atoms.count[_COUNT] == atoms.V.shape[0]:
+            atoms.count[_COUNT] = 0
+            quadratic = hessian_product(objective, work, x, x, atoms.HV[0]) == 2
+            _add_atom(atoms, x, quadratic)
+            atoms.weight[0] = 1.0
+        new = _find_atom(atoms, state.v)
+        if new < 0:
+            new = atoms.count[_COUNT]
+        quadratic = hessian_product(objective, work, x, state.v, atoms.HV[new]) == 2
+        if new == atoms.count[_COUNT]:
+            _add_atom(atoms, state.v, quadratic)
+        if quadratic:
+            numbers[VALUE] = _quadratic_step(objective, work, atoms, x, new, gap)
+        else:
+            numbers[VALUE] = _pairwise_steps(objective, work, atoms, x, gap, old)
+        atoms.count[_IDLE] = 0 if numbers[VALUE] > old + 1e-16 * abs(old) else atoms.count[_IDLE] + 1
+        control[K] = k + 1
+        control[VERTEX] = STALE
+
+
+def fully_corrective_frank_wolfe(
+    f, P, x0=None, max_iter=1000, tol=1e-6, lmo="auto", *, callback=None, callback_every=1, time_limit=None
+):  # fmt: skip
+    """Fully corrective Frank-Wolfe: a stationary point of f over P to a small gap, in few oracle calls.
+
+    Parameters
+    ----------
+    f : Objective
+        Function to maximise. Quadratics are corrected by Newton steps, others by pairwise steps.
+    P : FeasibleSet
+        Feasible set.
+    x0 : array_like, shape (n,), optional
+        Starting point in P; 0 by default.
+    max_iter : int
+        Number of major steps (oracle calls).
+    tol : float
+        Stop when the Frank-Wolfe gap is at most this (in units of f).
+    lmo, callback, callback_every, time_limit
+        As in `frank_wolfe`.
+
+    Returns
+    -------
+    Result
+        x is the last iterate, which has the largest value.
+
+    Raises
+    ------
+    ValueError
+        For an x0 outside P or an unknown option.
+    OracleError
+        If a linear program of the oracle fails.
+
+    Notes
+    -----
+    Holloway 1974; Lacoste-Julien and Jaggi 2015. f rises with every step. Where the gap is as small as rounding
+    lets it be before it reaches ``tol``, the run ends with the status STALLED.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> r = ds.fully_corrective_frank_wolfe(f, ds.Box([1.0, 1.0]), tol=1e-12)
+    >>> r.value, r.n_iter
+    (0.5714285714285714, 3)
+    """
+    run = Run(f, P, x0, max_iter, lmo, callback, callback_every, time_limit)
+    options = FullyCorrectiveOptions(as_real(tol, "tol", lower=0.0))
+    status = run.solve(fully_corrective_loop, options, atoms_size(f.n))
+    if status is Status.COMPLETED:
+        status = Status.MAX_ITER
+    return run.result("fully-corrective-frank-wolfe", status, STATIONARY, run.bound_at_start(), returns_best=True)
