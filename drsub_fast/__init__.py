@@ -19,11 +19,14 @@ from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.simplex import Simplex
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
+from drsub_fast.solvers.maximize import METHODS, maximize
+from drsub_fast.solvers.multi_start import multi_start
 from drsub_fast.solvers.nonmonotone import monotone_frank_wolfe, nonmonotone_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
 from drsub_fast.solvers.two_phase import two_phase_frank_wolfe
 
 __all__ = [
+    "METHODS",
     "Ball",
     "Box",
     "Budget",
@@ -49,7 +52,9 @@ __all__ = [
     "UnsupportedError",
     "frank_wolfe",
     "fully_corrective_frank_wolfe",
+    "maximize",
     "monotone_frank_wolfe",
+    "multi_start",
     "nonmonotone_frank_wolfe",
     "projected_gradient",
     "two_phase_frank_wolfe",

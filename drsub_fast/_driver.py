@@ -273,7 +273,7 @@ class Run:
             else:
                 if self.solver is None:
                     self.solver = self.P.solver(state.bound.copy())
-                left = None if self.deadline is None else max(0.0, self.deadline - time.perf_counter())
+                left = self.time_left()
                 try:
                     state.candidate[:] = self.solver.maximize(work.grad, state.bound, left)
                 except OracleError as error:
@@ -293,6 +293,10 @@ class Run:
                 else f"its gradient[{bad[0]}] = {grad[bad[0]]}"
             )
             raise ValueError(f"the objective is not finite at the starting point: {what}; give another x0")
+
+    def time_left(self):
+        """Seconds until the time limit, at least 0; None without one."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.perf_counter())
 
     def bound_at_start(self):
         """f(0) + max <grad f(0), v>, an upper bound by concavity along non-negative directions."""

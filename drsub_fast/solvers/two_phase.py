@@ -15,9 +15,14 @@ from drsub_fast._driver import guarantee, solver_upper
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.result import Status
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
+from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
 
-SUBROUTINES = {"frank-wolfe": frank_wolfe, "projected-gradient": projected_gradient}
+SUBROUTINES = {
+    "frank-wolfe": frank_wolfe,
+    "fully-corrective-frank-wolfe": fully_corrective_frank_wolfe,
+    "projected-gradient": projected_gradient,
+}
 
 _STATEMENT = "max(f(x), f(z)) >= [f(x*) - g_P(x) - g_Q(z)]/4 (Bian et al. 2017, Proposition 1)"
 
@@ -70,28 +75,36 @@ def two_phase_frank_wolfe(
     >>> r.phase, round(r.value, 2)
     (1, 0.57)
     """
-    began = perf_counter()
     if not P.is_down_closed:
         raise UnsupportedError(f"two_phase_frank_wolfe needs a down-closed set, which {P!r} is not; use frank_wolfe")
     if not callable(subroutine):
         subroutine = SUBROUTINES.get(subroutine) or one_of(subroutine, "subroutine", tuple(SUBROUTINES))
+    began = perf_counter()
+    options |= {"max_iter": max_iter, "tol": tol, "lmo": lmo}
     if time_limit is not None:
         options["time_limit"] = as_real(time_limit, "time_limit", lower=0.0)
-    first = subroutine(f, P, max_iter=max_iter, tol=tol, lmo=lmo, **options)
-    premise = guarantee(f, P, 0.25, _STATEMENT, "f >= 0 on [0, upper]", f.nonnegative_on)
+    first = subroutine(f, P, **options)
     if first.status in (Status.INTERRUPTED, Status.CALLBACK):
-        return replace(
-            first, method="two-phase-frank-wolfe", guarantee=premise, phases=(first,), phase=1, note="in phase 1"
-        )
+        return replace(first, method="two-phase-frank-wolfe", phases=(first,), phase=1, note="in phase 1")
     if time_limit is not None:
         options["time_limit"] = max(0.0, time_limit - (perf_counter() - began))
+    result = second_phase(first, subroutine, f, P, options)
+    return replace(result, method="two-phase-frank-wolfe", time=perf_counter() - began)
+
+
+def second_phase(first, subroutine, f, P, options):
+    """The better of ``first``, a stationary point over P, and the subroutine's answer over Q, with the 1/4 bound."""
     upper = solver_upper(f, P)
     Q = P.with_upper(np.maximum(upper - first.x, 0.0))
-    second = subroutine(f, Q, max_iter=max_iter, tol=tol, lmo=lmo, **options)
+    second = subroutine(f, Q, **options)
     phase, better = (2, second) if second.value > first.value else (1, first)
     top = first if first.best_value >= second.best_value else second
+    bound = guarantee(f, P, 0.25, _STATEMENT, "f >= 0 on [0, upper]", f.nonnegative_on)
+    upper_bound = first.upper_bound
+    if bound.holds:
+        upper_bound = min(upper_bound, 4.0 * better.value + first.fw_gap + second.fw_gap)
     return replace(
-        better, method="two-phase-frank-wolfe", guarantee=premise, upper_bound=first.upper_bound,
-        n_lmo=first.n_lmo + second.n_lmo, time=perf_counter() - began,
+        better, guarantee=bound, upper_bound=upper_bound, n_lmo=first.n_lmo + second.n_lmo,
         best_x=top.best_x, best_value=top.best_value, phases=(first, second), phase=phase,
+        n_starts=first.n_starts, n_best=first.n_best if phase == 1 else 1,
     )  # fmt: skip

@@ -1,0 +1,225 @@
+"""Multi-start: fully corrective Frank-Wolfe from oracle vertices of random costs, then a second phase.
+
+Start 0 is the set's own starting point; start s > 0 is the vertex that maximises a random cost with entries
+Exp(1)/u_j, which spreads the starts over the vertices whatever the scale of the variables. The best answer x
+is followed by one solve over Q = {y in P : y <= u - x}, so that the better of the two keeps the 1/4 bound of
+Algorithm 1 (Bian et al. 2017, Proposition 1).
+
+Every start is solved on its own, from a fresh oracle, so that the answer does not depend on the number of
+threads.
+"""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+
+from drsub_fast._checks import as_count, as_real
+from drsub_fast._driver import (
+    CONVERGED,
+    FINISHED,
+    GAP,
+    N_LMO,
+    STALLED,
+    VALUE,
+    K,
+    Run,
+    open_run,
+)
+from drsub_fast._jit import kernel
+from drsub_fast.result import Result, Status, Trace
+from drsub_fast.sets.base import OK, lmo
+from drsub_fast.solvers.frank_wolfe import STATIONARY
+from drsub_fast.solvers.fully_corrective import (
+    FullyCorrectiveOptions,
+    atoms_size,
+    fully_corrective_frank_wolfe,
+    fully_corrective_loop,
+)
+from drsub_fast.solvers.two_phase import second_phase
+
+#: Floats of workspace that a block of starts goes through: about 50 ms of work.
+_BLOCK = 2_000_000
+
+_UNSOLVED = -1
+_STATUS = {CONVERGED: Status.CONVERGED, FINISHED: Status.MAX_ITER, STALLED: Status.STALLED}
+
+
+@kernel
+def multi_start_loop(
+    objective, feasible_set, options, floats, integers, costs, upper, k_max,
+    points, values, gaps, counts, codes, trace_value, trace_gap, first, last,
+):  # fmt: skip
+    """Solves starts first .. last - 1; a start with an all-zero cost begins at its row of ``points``."""
+    n = upper.size
+    for s in range(first, last):
+        for i in range(integers.size):
+            integers[i] = 0
+        x = points[s]
+        _, _, set_work = open_run(objective, feasible_set, n, floats, integers)
+        if s > 0:
+            codes[s] = lmo(feasible_set, set_work, costs[s], upper, x)
+            if codes[s] != OK:
+                continue
+        codes[s] = fully_corrective_loop(
+            objective, feasible_set, options, floats, integers, x, upper, k_max, k_max, trace_value[s], trace_gap[s]
+        )
+        values[s] = floats[VALUE]
+        gaps[s] = floats[GAP]
+        counts[s, 0] = integers[K]
+        counts[s, 1] = integers[N_LMO]
+
+
+def random_costs(upper, n_starts, seed):
+    """Costs Exp(1)/u_j of the starts, shape (n_starts, n); row 0 is zero."""
+    costs = np.random.default_rng(seed).standard_exponential((n_starts, upper.size))
+    np.divide(costs, upper, out=costs, where=upper > 0.0)
+    costs[:, upper <= 0.0] = 0.0
+    costs[0] = 0.0
+    return costs
+
+
+def multi_start(
+    f, P, n_starts=16, seed=0, max_iter=1000, tol=1e-6, lmo="auto", *, n_jobs=1, time_limit=None
+):  # fmt: skip
+    """Best of many fully corrective solves from random vertices, followed by a second phase.
+
+    Parameters
+    ----------
+    f : Objective
+        Function to maximise.
+    P : FeasibleSet
+        Feasible set.
+    n_starts : int
+        Number of starts; the first is 0 (or the set's own point), the others are vertices of random costs.
+    seed : int
+        Seed of the random costs.
+    max_iter, tol, lmo
+        Of each solve, as in `fully_corrective_frank_wolfe`.
+    n_jobs : int
+        Threads. The answer does not depend on it.
+    time_limit : float, optional
+        Seconds; starts that have not begun by then are left out.
+
+    Returns
+    -------
+    Result
+        The best local solution; `n_starts` counts the solved starts and `n_best` those that reached the best
+        value up to 1e-6 relative. `n_lmo` and `time` are totals.
+
+    Notes
+    -----
+    On the paper's quadratics 16 starts reach 0.999 of the global maximum on average, 64 starts nearly
+    always all of it.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -3.0], [-3.0, -1.0]], [1.0, 1.1])
+    >>> r = ds.multi_start(f, ds.Box([1.0, 1.0]), n_starts=8)
+    >>> round(r.value, 3), r.n_starts
+    (0.6, 8)
+    """
+    n_starts = as_count(n_starts, "n_starts", lower=1)
+    n_jobs = as_count(n_jobs, "n_jobs", lower=1)
+    run = Run(f, P, None, max_iter, lmo, time_limit=time_limit)
+    options = FullyCorrectiveOptions(as_real(tol, "tol", lower=0.0))
+    starts = _Starts(run, options, random_costs(run.upper, n_starts, seed))
+    try:
+        starts.solve(n_jobs)
+        starts.solve_handed_back(lmo)
+    except KeyboardInterrupt:
+        return replace(starts.result(), status=Status.INTERRUPTED)
+    first = starts.result()
+    left = run.time_left()
+    if left == 0.0:
+        return replace(first, status=Status.TIME_LIMIT)
+    if P.is_down_closed:
+        local = {"max_iter": max_iter, "tol": tol, "lmo": lmo, "time_limit": left}
+        first = second_phase(first, fully_corrective_frank_wolfe, f, P, local)
+    return replace(first, method="multi-start", time=perf_counter() - run.began)
+
+
+class _Starts:
+    """The starts of one call and what became of them; row s of every array belongs to start s."""
+
+    def __init__(self, run, options, costs):
+        self.run, self.options, self.costs = run, options, costs
+        n_starts, n = costs.shape
+        self.points = np.empty((n_starts, n))
+        self.points[0] = run.x
+        self.values = np.full(n_starts, -math.inf)
+        self.gaps = np.full(n_starts, math.nan)
+        self.counts = np.zeros((n_starts, 2), np.int64)
+        self.codes = np.full(n_starts, _UNSOLVED, np.int64)
+        # Rows of a trace are written as far as a start gets; what is never written takes no memory.
+        self.trace_value = np.empty((n_starts, run.max_iter + 1))
+        self.trace_gap = np.empty((n_starts, run.max_iter + 1))
+
+    def solve(self, n_jobs):
+        """Runs the compiled solves on n_jobs threads until all are done or the time is up."""
+        n_starts, n_floats = len(self.codes), self.run.size(atoms_size(self.run.f.n))[0]
+        block = max(1, min(_BLOCK // n_floats, -(-n_starts // n_jobs)))
+        firsts = iter(range(0, n_starts, block))
+        if n_jobs == 1:
+            self._solve_blocks(firsts, block)
+            return
+        with ThreadPoolExecutor(n_jobs) as pool:
+            for worker in [pool.submit(self._solve_blocks, firsts, block) for _ in range(n_jobs)]:
+                worker.result()
+
+    def _solve_blocks(self, firsts, block):
+        """One worker: takes the next block until none is left."""
+        run = self.run
+        n_floats, n_integers = run.size(atoms_size(run.f.n))
+        floats, integers = np.empty(n_floats), np.zeros(n_integers, np.int64)
+        loop = multi_start_loop if run.f.compiled else getattr(multi_start_loop, "py_func", multi_start_loop)
+        for first in firsts:
+            if run.time_left() == 0.0:
+                return
+            loop(
+                run.f.params, run.params, self.options, floats, integers, self.costs, run.upper, run.max_iter,
+                self.points, self.values, self.gaps, self.counts, self.codes, self.trace_value, self.trace_gap,
+                first, min(first + block, len(self.codes)),
+            )  # fmt: skip
+
+    def solved(self):
+        """Mask of the starts that a solve has finished."""
+        return (self.codes == CONVERGED) | (self.codes == FINISHED) | (self.codes == STALLED)
+
+    def solve_handed_back(self, lmo):
+        """Solves the starts whose oracle needs its solver, one by one; without any solved start, start 0 at least."""
+        run = self.run
+        for s in np.flatnonzero(~self.solved()):
+            left = run.time_left()
+            if left == 0.0 and self.solved().any():
+                return
+            x0 = run.P.lmo(self.costs[s], run.upper) if s else None
+            answer = fully_corrective_frank_wolfe(
+                run.f, run.P, x0, run.max_iter, self.options.tol, lmo, time_limit=left
+            )
+            k = answer.n_iter
+            self.points[s], self.values[s], self.gaps[s] = answer.x, answer.value, answer.fw_gap
+            self.counts[s] = k, answer.n_lmo
+            self.trace_value[s, : k + 1], self.trace_gap[s, : k + 1] = answer.trace.value, answer.trace.fw_gap
+            self.codes[s] = next((code for code, status in _STATUS.items() if status is answer.status), FINISHED)
+
+    def result(self):
+        """The best solved start."""
+        solved = self.solved()
+        values = np.where(solved, self.values, -math.inf)
+        best = int(values.argmax())
+        k, value = int(self.counts[best, 0]), float(values[best])
+        x = self.points[best].copy()
+        bound = math.inf
+        if solved[0] and self.run.from_zero:
+            bound = float(self.trace_value[0, 0] + self.trace_gap[0, 0])
+        return Result(
+            x, value, float(self.gaps[best]), bound, STATIONARY, _STATUS[int(self.codes[best])], k,
+            int(self.counts[:, 1].sum()), perf_counter() - self.run.began,
+            Trace(self.trace_value[best, : k + 1].copy(), self.trace_gap[best, : k + 1].copy()),
+            x, value, "multi-start",
+            n_starts=int(solved.sum()), n_best=int((values >= value - 1e-6 * abs(value)).sum()),
+        )  # fmt: skip
