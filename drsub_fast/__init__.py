@@ -1,5 +1,14 @@
 """Continuous DR-submodular maximisation over down-closed convex sets."""
 
+from drsub_fast.conic import (
+    OrthantCheck,
+    OrthantObjective,
+    OrthantProblem,
+    check_orthant,
+    infer_signs,
+    orthant_quadratic,
+    to_orthant,
+)
 from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import Multilinear
@@ -41,6 +50,9 @@ __all__ = [
     "Multilinear",
     "Objective",
     "OracleError",
+    "OrthantCheck",
+    "OrthantObjective",
+    "OrthantProblem",
     "PartitionMatroid",
     "Polytope",
     "Quadratic",
@@ -50,12 +62,16 @@ __all__ = [
     "Status",
     "Trace",
     "UnsupportedError",
+    "check_orthant",
     "frank_wolfe",
     "fully_corrective_frank_wolfe",
     "maximize",
+    "infer_signs",
     "monotone_frank_wolfe",
     "multi_start",
     "nonmonotone_frank_wolfe",
+    "orthant_quadratic",
     "projected_gradient",
+    "to_orthant",
     "two_phase_frank_wolfe",
 ]
