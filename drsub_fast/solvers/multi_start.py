@@ -28,7 +28,7 @@ from drsub_fast._driver import (
     Run,
     open_run,
 )
-from drsub_fast._jit import kernel
+from drsub_fast._jit import kernel, plain
 from drsub_fast.result import Result, Status, Trace
 from drsub_fast.sets.base import OK, lmo
 from drsub_fast.solvers.frank_wolfe import STATIONARY
@@ -175,7 +175,7 @@ class _Starts:
         run = self.run
         n_floats, n_integers = run.size(atoms_size(run.f.n))
         floats, integers = np.empty(n_floats), np.zeros(n_integers, np.int64)
-        loop = multi_start_loop if run.f.compiled else getattr(multi_start_loop, "py_func", multi_start_loop)
+        loop = multi_start_loop if run.f.compiled else plain(multi_start_loop)
         for first in firsts:
             if run.time_left() == 0.0:
                 return
