@@ -10,12 +10,14 @@ from drsub_fast.conic import (
     to_orthant,
 )
 from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
+from drsub_fast.greedy import MapResult, exact_map, greedy_map
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import Multilinear
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.objectives.user import CallableObjective, CompiledObjective
 from drsub_fast.result import Guarantee, Result, Status, Trace
+from drsub_fast.rounding import RoundedSet, improve_set, round_solution
 from drsub_fast.sets.ball import Ball
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
@@ -46,6 +48,7 @@ __all__ = [
     "GeneralPolytope",
     "Guarantee",
     "Knapsack",
+    "MapResult",
     "MatchingPolytope",
     "Multilinear",
     "Objective",
@@ -57,14 +60,18 @@ __all__ = [
     "Polytope",
     "Quadratic",
     "Result",
+    "RoundedSet",
     "Simplex",
     "Softmax",
     "Status",
     "Trace",
     "UnsupportedError",
     "check_orthant",
+    "exact_map",
     "frank_wolfe",
     "fully_corrective_frank_wolfe",
+    "greedy_map",
+    "improve_set",
     "infer_signs",
     "maximize",
     "monotone_frank_wolfe",
@@ -72,6 +79,7 @@ __all__ = [
     "nonmonotone_frank_wolfe",
     "orthant_quadratic",
     "projected_gradient",
+    "round_solution",
     "to_orthant",
     "two_phase_frank_wolfe",
 ]
