@@ -1,0 +1,202 @@
+"""Global maximum of a quadratic over a down-closed polytope, by spatial branch and bound.
+
+    max 1/2 x'Hx + h'x   over   {x : A x <= b, 0 <= x <= upper},   A >= 0, H symmetric of any sign.
+
+A node is a box [lower, upper] cut with the polytope. With x = lower + width * y it becomes a problem of the same
+kind over {y : A'y <= 1, 0 <= y <= 1}: width_j is the exact range of x_j there, because putting all others
+at their lower bounds is feasible. Its bound is that of `solvers.doubly_nonnegative`. The interior point
+stops as soon as the bound reaches the incumbent (the node is closed), or when <C, Z>, which the
+relaxation's value cannot fall below, shows that it never will; then a local solve from the relaxation's x tries to
+raise the incumbent, and if that fails the node is split where the relaxation is least like a product:
+
+    j = argmax_j sum_i |H_ij| |Z_ij - x_i x_j|,   at 0.8 x_j + 0.2 (middle of the range).
+
+Nodes are taken best bound first. A bound that an interior point could not improve is the parent's, so rounding
+trouble costs nodes, never validity.
+"""
+
+import heapq
+import time
+from collections import namedtuple
+
+import numpy as np
+
+from drsub_fast.result import Status
+from drsub_fast.solvers.doubly_nonnegative import BOUND, GAP, OBJECTIVE, STALLED, improve, relaxation
+
+#: max 1/2 x'Hx + h'x over {A x <= b, 0 <= x <= upper}.
+QuadraticProgram = namedtuple("QuadraticProgram", "H h A b upper")
+
+#: When to stop: relative ``gap``, ``deadline`` on the clock of `time.perf_counter` (or None), ``max_nodes`` (or None).
+Limits = namedtuple("Limits", "gap deadline max_nodes")
+
+#: What a search proved: no point of the set is worth more than ``bound``.
+Proof = namedtuple("Proof", "bound n_nodes status")
+
+#: A node in unit-box form, f = constant + 1/2 y'Hy + h'y at x[free] = lower[free] + width * y.
+_UnitForm = namedtuple("_UnitForm", "constant H h A free width")
+
+#: Below this share of the largest term of f, a value counts as zero when the gap is made relative.
+_ZERO = 1e-3
+
+
+class Incumbent:
+    """The best feasible point known, and the local solver that improves on it.
+
+    Parameters
+    ----------
+    x, value : ndarray and float
+        A feasible point.
+    search : callable
+        ``search(x) -> (x, value)``: a feasible local maximum near x, which need not be feasible itself.
+    """
+
+    def __init__(self, x, value, search):
+        self.x, self.value, self.search = x, value, search
+
+    def try_from(self, x):
+        """Local solve from x; returns whether it found something better."""
+        x, value = self.search(x)
+        better = value > self.value
+        if better:
+            self.x, self.value = x, value
+        return better
+
+
+def out_of_time(limits):
+    """Whether the deadline has passed."""
+    return limits.deadline is not None and time.perf_counter() >= limits.deadline
+
+
+def tolerance(value, gap, floor):
+    """Absolute gap allowed at this value."""
+    return gap * max(abs(value), floor)
+
+
+def magnitude(program):
+    """The largest term of the objective over the box: the size that values near zero are compared with."""
+    linear = np.abs(program.h * program.upper).max()
+    return max(linear, 0.5 * np.abs(program.H * np.outer(program.upper, program.upper)).max())
+
+
+def unit_form(program, lower, upper):
+    """The node [lower, upper] in unit-box form, or None if it is empty."""
+    H, h, A, b, _ = program
+    left = b - A @ lower
+    if (left < 0.0).any():
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = np.where(A > 0.0, left[:, None] / A, np.inf).min(axis=0, initial=np.inf)
+    width = np.minimum(upper - lower, room)
+    free = np.flatnonzero(width > 0.0)
+    width = width[free]
+    Hx = H @ lower
+    constant = lower @ (0.5 * Hx + h)
+    rows = left > 0.0
+    scaled = A[np.ix_(rows, free)] * width / left[rows, None]
+    scaled = scaled[scaled.sum(axis=1) > 1.0]
+    loose = np.flatnonzero(scaled.max(axis=0, initial=0.0) < 1.0 - 1e-12)
+    scaled = np.vstack([scaled, np.eye(len(free))[loose]])
+    return _UnitForm(
+        float(constant), H[np.ix_(free, free)] * np.outer(width, width), (h + Hx)[free] * width, scaled, free, width
+    )
+
+
+def _interval_bound(form):
+    """Largest value term by term: crude, but finite without any arithmetic that could fail."""
+    return form.constant + np.maximum(form.h, 0.0).sum() + 0.5 * np.maximum(form.H, 0.0).sum()
+
+
+def _split(form, lower, upper, Z):
+    """The two halves of a node, as (lower, upper) pairs."""
+    x = np.clip(Z[0, 1:], 0.0, 1.0)
+    excess = (np.abs(form.H) * np.abs(Z[1:, 1:] - np.outer(x, x))).sum(axis=1)
+    k = int(excess.argmax())
+    j = form.free[k]
+    at = lower[j] + form.width[k] * min(max(0.8 * x[k] + 0.1, 0.1), 0.9)
+    below, above = upper.copy(), lower.copy()
+    below[j] = above[j] = at
+    upper = upper.copy()
+    upper[j] = lower[j] + form.width[k]
+    return (lower, below), (above, upper)
+
+
+def _bound_node(program, node, bound, incumbent, limits, floor):
+    """Bounds one node: (bound, its halves), with no halves if it is closed and None if the time is up."""
+    lower, upper = node
+    form = unit_form(program, lower, upper)
+    if form is None:
+        return -np.inf, ()
+    bound = min(bound, _interval_bound(form))
+    if len(form.free) == 0:
+        incumbent.try_from(lower)
+        return bound, ()
+    if bound <= incumbent.value + tolerance(incumbent.value, limits.gap, floor):
+        return bound, ()
+    scale = max(abs(incumbent.value), floor)
+    data, iterate = relaxation(form.H / scale, form.h / scale, form.A)
+    Z, numbers = iterate.Z, iterate.numbers
+    while not out_of_time(limits):
+        stuck = improve(data, iterate) == STALLED
+        bound = min(bound, form.constant + scale * numbers[BOUND])
+        reached = form.constant + scale * numbers[OBJECTIVE]
+        while True:
+            slack = tolerance(incumbent.value, limits.gap, floor)
+            target = incumbent.value + slack
+            if bound <= target:
+                return bound, ()
+            if not (stuck or scale * numbers[GAP] < 0.01 * slack or bound - reached < 0.5 * (reached - target)):
+                break
+            x = lower.copy()
+            x[form.free] += form.width * np.clip(Z[0, 1:], 0.0, 1.0)
+            if not incumbent.try_from(x):
+                return bound, _split(form, lower, upper, Z)
+    return bound, None
+
+
+def branch_and_bound(program, incumbent, limits):
+    """Proves how good the incumbent is, and improves it on the way.
+
+    Parameters
+    ----------
+    program : QuadraticProgram
+        The problem.
+    incumbent : Incumbent
+        A feasible point; better ones replace it.
+    limits : Limits
+        When to stop.
+
+    Returns
+    -------
+    Proof
+    """
+    floor = _ZERO * magnitude(program)
+
+    root = (np.zeros(len(program.h)), program.upper)
+    nodes = [(-np.inf, 0, root)]
+    closed, n_nodes, created = -np.inf, 0, 1
+    status = Status.OPTIMAL
+    try:
+        while nodes and -nodes[0][0] > incumbent.value + tolerance(incumbent.value, limits.gap, floor):
+            if out_of_time(limits):
+                status = Status.TIME_LIMIT
+                break
+            if limits.max_nodes is not None and n_nodes >= limits.max_nodes:
+                status = Status.NODE_LIMIT
+                break
+            negative, order, node = nodes[0]
+            bound, halves = _bound_node(program, node, -negative, incumbent, limits, floor)
+            n_nodes += 1
+            if halves is None:
+                heapq.heapreplace(nodes, (-bound, order, node))
+                continue
+            heapq.heappop(nodes)
+            if not halves:
+                closed = max(closed, bound)
+            for half in halves:
+                heapq.heappush(nodes, (-bound, created, half))
+                created += 1
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    bound = max(closed, -nodes[0][0] if nodes else -np.inf, incumbent.value)
+    return Proof(float(bound), n_nodes, status)
