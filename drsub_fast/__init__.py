@@ -28,6 +28,7 @@ from drsub_fast.sets.matching import MatchingPolytope
 from drsub_fast.sets.partition import PartitionMatroid
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.simplex import Simplex
+from drsub_fast.solvers.exact import global_maximum
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.maximize import METHODS, maximize
@@ -74,6 +75,7 @@ __all__ = [
     "improve_set",
     "infer_signs",
     "maximize",
+    "global_maximum",
     "monotone_frank_wolfe",
     "multi_start",
     "nonmonotone_frank_wolfe",

@@ -173,7 +173,7 @@ def branch_and_bound(program, incumbent, limits):
     floor = _ZERO * magnitude(program)
 
     root = (np.zeros(len(program.h)), program.upper)
-    nodes = [(-np.inf, 0, root)]
+    nodes = [(-_interval_bound(unit_form(program, *root)), 0, root)]
     closed, n_nodes, created = -np.inf, 0, 1
     status = Status.OPTIMAL
     try:

@@ -34,29 +34,71 @@ The relaxation with all products is the one of Sherali and Adams (1990, RLT) wit
 constraint of Anstreicher (2009).
 """
 
+import math
 from collections import namedtuple
 
 import numpy as np
 
 from drsub_fast._jit import kernel
+from drsub_fast._lapack import gemm, potrf
 
-#: Data of one relaxation: ``C`` (N, N), ``V`` (L, N), ``products`` (L, K) the matrix P, ``row`` and ``col``
-#: (K,) the pairs i <= j, pair 0 being (0, 0), ``place`` (N, N) the number of a pair.
-Relaxation = namedtuple("Relaxation", "C V products row col place")
+#: Data of one relaxation: ``C`` (N, N), ``V`` (L, N) and its transpose ``VT``, ``products`` (L, K) the matrix P,
+#: ``row`` and ``col`` (K,) the pairs i <= j, pair 0 being (0, 0), ``place`` (N, N) the number of a pair.
+Relaxation = namedtuple("Relaxation", "C V VT products row col place")
 
 #: What the interior point carries from step to step: primal ``Z`` (N, N), ``R`` (L, L), dual ``S`` (N, N), ``W``
-#: (L, L, the multipliers, halved off the diagonal, where each product stands twice), work ``F`` (K, K)
-#: and ``M`` (K - 1, K - 1), and ``numbers``.
-Iterate = namedtuple("Iterate", "Z R S W F M numbers")
+#: (L, L, the multipliers, halved off the diagonal, where each product stands twice), the Newton matrix ``M``
+#: (K - 1, K - 1), and ``numbers``.
+Iterate = namedtuple("Iterate", "Z R S W M numbers")
 
-#: Entries of ``Iterate.numbers``: <C, Z>, the best safe bound so far, the complementarity, the last step.
-OBJECTIVE, BOUND, GAP, STEP = range(4)
+#: A change of an iterate.
+Direction = namedtuple("Direction", "Z R S W")
+
+#: Entries of ``Iterate.numbers``: <C, Z>, the best safe bound so far, and the sum of all complementarities, which
+#: is about what the bound can still fall.
+OBJECTIVE, BOUND, GAP = range(3)
 
 #: Codes of `improve`: a step was taken, or rounding stands in the way of the next one.
 STEPPED, STALLED = 0, 1
 
 _EPS = 2.0**-52
 _FIRST_MU = 0.1
+
+
+@kernel
+def _product(A, B):
+    """A'B, both C-ordered."""
+    out = np.zeros((A.shape[1], B.shape[1]))
+    gemm(1.0, A, A.shape[1], B, B.shape[1], A.shape[0], out)
+    return out
+
+
+@kernel(reductions=True)
+def _inner(A, B):
+    """Sum of the products of two matrices' entries."""
+    total = 0.0
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            total += A[i, j] * B[i, j]
+    return total
+
+
+@kernel(reductions=True)
+def _inner_ahead(A, dA, a, B, dB, b):
+    """The same for A + a dA and B + b dB."""
+    total = 0.0
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            total += (A[i, j] + a * dA[i, j]) * (B[i, j] + b * dB[i, j])
+    return total
+
+
+@kernel
+def _move(A, step, dA, out):
+    """out = A + step dA."""
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            out[i, j] = A[i, j] + step * dA[i, j]
 
 
 @kernel(reductions=True)
@@ -70,13 +112,13 @@ def _cholesky(A, L):
             if i > j:
                 L[i, j] = total / L[j, j]
             elif total > 0.0:
-                L[i, i] = np.sqrt(total)
+                L[i, i] = math.sqrt(total)
             else:
                 return False
     return True
 
 
-@kernel
+@kernel(reductions=True)
 def _forward_solve(L, b):
     """b <- L^-1 b."""
     for i in range(b.size):
@@ -96,8 +138,8 @@ def _backward_solve(L, b):
 
 
 @kernel
-def _inverse(L, out):
-    """out = (L L')^-1."""
+def _inverse(L):
+    """(L L')^-1."""
     n = L.shape[0]
     T = np.zeros((n, n))
     for j in range(n):
@@ -107,47 +149,64 @@ def _inverse(L, out):
             for k in range(j, i):
                 total -= L[i, k] * T[k, j]
             T[i, j] = total / L[i, i]
-    out[:, :] = np.dot(T.T, T)
+    return _product(T, T)
 
 
 @kernel
 def _centre(V, x):
     """Moves x to the analytic centre of {x : V (1, x) > 0}; returns the inverse Hessian of the barrier there."""
-    L, N = V.shape
-    n = N - 1
-    hessian, factor, inverse = np.empty((n, n)), np.zeros((n, n)), np.zeros((n, n))
-    slack, step = np.empty(L), np.empty(n)
+    L, n = V.shape[0], x.size
+    factor = np.zeros((n, n))
+    step = np.empty(n)
     scaled = np.empty((L - 1, n))
     for _ in range(50):
-        step[:] = 0.0
+        for j in range(n):
+            step[j] = 0.0
         for a in range(1, L):
-            slack[a] = V[a, 0]
+            slack = V[a, 0]
             for j in range(n):
-                slack[a] += V[a, 1 + j] * x[j]
+                slack += V[a, 1 + j] * x[j]
             for j in range(n):
-                scaled[a - 1, j] = V[a, 1 + j] / slack[a]
+                scaled[a - 1, j] = V[a, 1 + j] / slack
                 step[j] += scaled[a - 1, j]
-        hessian[:, :] = np.dot(scaled.T, scaled)
-        if not _cholesky(hessian, factor):
+        if not _cholesky(_product(scaled, scaled), factor):
             break
         _forward_solve(factor, step)
-        decrement = np.sqrt(np.sum(step * step))
-        _backward_solve(factor, step)
+        decrement = 0.0
+        for j in range(n):
+            decrement += step[j] * step[j]
+        decrement = math.sqrt(decrement)
         if decrement < 0.25:
             break
-        x += step / (1.0 + decrement)
-    _inverse(factor, inverse)
-    return inverse
+        _backward_solve(factor, step)
+        for j in range(n):
+            x[j] += step[j] / (1.0 + decrement)
+    return _inverse(factor)
+
+
+@kernel
+def _all_products(VT, Z, R):
+    """R = V Z V'."""
+    ZV = _product(Z, VT)
+    L = R.shape[0]
+    for a in range(L):
+        for b in range(L):
+            R[a, b] = 0.0
+    gemm(1.0, VT, L, ZV, L, Z.shape[0], R)
 
 
 @kernel
 def begin(relaxation, iterate):
     """The interior point's start: analytic centre, Dikin ellipsoid, multipliers on the central path."""
-    V, (Z, R, S, W, _, _, numbers) = relaxation.V, iterate
+    V, Z, R, W, S = relaxation.V, iterate.Z, iterate.R, iterate.W, iterate.S
+    numbers = iterate.numbers
     L, N = V.shape
     most = 1.0
     for a in range(N, L):
-        most = max(most, np.sum(np.abs(V[a, 1:])))
+        total = 0.0
+        for j in range(1, N):
+            total -= V[a, j]
+        most = max(most, total)
     x = np.full(N - 1, 0.5 / most)
     inverse = _centre(V, x)
     Z[0, 0] = 1.0
@@ -155,167 +214,204 @@ def begin(relaxation, iterate):
         Z[0, 1 + i] = Z[1 + i, 0] = x[i]
         for j in range(N - 1):
             Z[1 + i, 1 + j] = x[i] * x[j] + 0.25 * (inverse[i, j] + inverse[j, i])
-    R[:, :] = np.dot(np.dot(V, Z), V.T)
+    _all_products(relaxation.VT, Z, R)
     for a in range(L):
         for b in range(L):
             W[a, b] = (1.0 if a == b else 0.5) * _FIRST_MU / R[a, b]
     W[0, 0] = 0.0
     factor = np.zeros((N, N))
     _cholesky(Z, factor)
-    _inverse(factor, S)
-    S *= _FIRST_MU
-    numbers[OBJECTIVE] = np.sum(relaxation.C * Z)
-    numbers[BOUND] = np.inf
-    numbers[GAP] = np.inf
-    numbers[STEP] = 1.0
+    inverse = _inverse(factor)
+    for i in range(N):
+        for j in range(N):
+            S[i, j] = _FIRST_MU * inverse[i, j]
+    numbers[OBJECTIVE] = _inner(relaxation.C, Z)
+    numbers[BOUND] = math.inf
+    numbers[GAP] = math.inf
 
 
 @kernel
 def safe_bound(C, V, W):
-    """An upper bound on z'Cz over the set from any symmetric W; negative entries count as 0.
+    """An upper bound on z'Cz over the set from any W, whose negative entries count as 0; and its shift s.
 
     Infinite where none of the shifts tried makes sI - Q_xx positive definite.
     """
     L, N = V.shape
     n = N - 1
-    W = np.maximum(W, 0.0)
-    W[0, 0] = 0.0
-    Q = C + np.dot(np.dot(V.T, W), V)
-    absolute = np.abs(V)
-    size = np.abs(C) + np.dot(np.dot(absolute.T, W), absolute)
+    weights, absolute = np.empty((L, L)), np.empty((L, N))
+    for a in range(L):
+        for b in range(L):
+            weights[a, b] = 0.5 * max(W[a, b], 0.0) + 0.5 * max(W[b, a], 0.0)
+        for j in range(N):
+            absolute[a, j] = abs(V[a, j])
+    weights[0, 0] = 0.0
+    lifted = _product(V, _product(weights, V))
+    size = _product(absolute, _product(weights, absolute))
+    scale = size_squared = 0.0
+    Q, G, factor = np.empty((N, N)), np.empty((n, n)), np.zeros((n, n))
+    for i in range(N):
+        for j in range(N):
+            Q[i, j] = 0.5 * (C[i, j] + C[j, i] + lifted[i, j] + lifted[j, i])
+            size_squared += (abs(C[i, j]) + size[i, j]) ** 2
+            scale += Q[i, j] ** 2
     # Rounding: forming C, Q and the bordered Cholesky factor errs by less than this in the 2-norm.
-    error = (4 * L + 4 * N + 20) * _EPS * np.sqrt(np.sum(size * size))
-    factor = np.zeros((n, n))
+    error = (4 * L + 4 * N + 20) * _EPS * math.sqrt(size_squared)
+    scale = math.sqrt(scale)
     y = np.empty(n)
-    best = np.inf
+    best, best_shift = math.inf, 0.0
     shift = error + 1e-300
-    scale = np.sqrt(np.sum(Q[1:, 1:] ** 2))
     while shift <= 10.0 * scale + error:
-        G = -0.5 * (Q[1:, 1:] + Q[1:, 1:].T)
-        for j in range(n):
-            G[j, j] += shift
-        if _cholesky(G, factor):
+        for i in range(n):
             for j in range(n):
-                y[j] = 0.5 * (Q[0, 1 + j] + Q[1 + j, 0])
+                G[i, j] = -Q[1 + i, 1 + j]
+            G[i, i] += shift
+            y[i] = Q[0, 1 + i]
+        if _cholesky(G, factor):
             _forward_solve(factor, y)
-            rise = np.sum(y * y)
-            rounding = error + (2 * N + 20) * _EPS * (n * shift + abs(Q[0, 0]) + rise)
-            bound = Q[0, 0] + rise + shift * n + rounding * (1 + n)
-            if bound > best:
+            rise = 0.0
+            for i in range(n):
+                rise += y[i] * y[i]
+            rounding = error + (2 * N + 20) * _EPS * (n * shift + scale + abs(Q[0, 0]) + rise)
+            bound = Q[0, 0] + rise + shift * n + rounding * N
+            if not bound < best:
                 break
-            best = bound
+            best, best_shift = bound, shift
         shift *= 8.0
-    return best if best == best else np.inf
+    return best, best_shift
 
 
 @kernel
 def _newton_matrix(relaxation, iterate, inverse):
     """Lower triangle of the Newton matrix, without pair 0."""
-    V, P, row, col, place = relaxation.V, relaxation.products, relaxation.row, relaxation.col, relaxation.place
-    S, F, M = iterate.S, iterate.F, iterate.M
-    F[:, :] = np.dot(P.T, np.dot(iterate.W / iterate.R, P))
+    P, row, col, place = relaxation.products, relaxation.row, relaxation.col, relaxation.place
+    R, S, W, M = iterate.R, iterate.S, iterate.W, iterate.M
+    D = np.empty_like(W)
+    for a in range(W.shape[0]):
+        for b in range(W.shape[0]):
+            D[a, b] = W[a, b] / R[a, b]
+    F = _product(P, _product(D, P))
     for p in range(1, row.size):
         i, j = row[p], col[p]
         d = 0.5 if i == j else 1.0
         for q in range(1, p + 1):
             k, l = row[q], col[q]
-            products = inverse[j, k] * S[i, l] + inverse[j, l] * S[i, k] + inverse[i, k] * S[j, l] + inverse[i, l] * S[j, k]
+            four = inverse[j, k] * S[i, l] + inverse[j, l] * S[i, k] + inverse[i, k] * S[j, l] + inverse[i, l] * S[j, k]
             pairs = 2.0 * (F[place[i, k], place[j, l]] + F[place[i, l], place[j, k]])
-            M[p - 1, q - 1] = (0.5 * d if k == l else d) * (pairs + products)
+            M[p - 1, q - 1] = (0.5 * d if k == l else d) * (pairs + four)
         M[p - 1, p - 1] *= 1.0 + 1e-13
 
 
 @kernel
-def _direction(relaxation, iterate, inverse, mu, W_second, S_second):
-    """Newton direction towards the central path at mu, second-order terms given: dZ, dR, dS, dW."""
+def _direction(relaxation, iterate, inverse, mu, second, step):
+    """Newton direction towards the central path at mu, into ``step``; ``second`` is the predictor or zero."""
     C, V, row, col = relaxation.C, relaxation.V, relaxation.row, relaxation.col
-    Z, R, S, W, _, M, _ = iterate
+    R, S, W, M = iterate.R, iterate.S, iterate.W, iterate.M
     L, N = V.shape
-    aim = 0.5 * mu / R - W_second
+    aim = np.empty((L, L))
     for a in range(L):
-        aim[a, a] += 0.5 * mu / R[a, a]
+        for b in range(L):
+            aim[a, b] = ((mu if a == b else 0.5 * mu) - second.W[a, b] * second.R[a, b]) / R[a, b]
     aim[0, 0] = 0.0
-    G = C + np.dot(np.dot(V.T, aim), V) + mu * inverse - S_second
+    lifted = _product(V, _product(aim, V))
+    T = _product(second.S, _product(second.Z, inverse))
     z = np.empty(row.size - 1)
     for p in range(1, row.size):
-        z[p - 1] = (1.0 if row[p] == col[p] else 2.0) * G[row[p], col[p]]
+        i, j = row[p], col[p]
+        G = C[i, j] + lifted[i, j] + mu * inverse[i, j] - 0.5 * (T[i, j] + T[j, i])
+        z[p - 1] = G if i == j else 2.0 * G
     _forward_solve(M, z)
     _backward_solve(M, z)
-    dZ = np.zeros((N, N))
+    step.Z[0, 0] = 0.0
     for p in range(1, row.size):
-        dZ[row[p], col[p]] = dZ[col[p], row[p]] = z[p - 1]
-    dR = np.dot(np.dot(V, dZ), V.T)
-    dW = aim - W - W / R * dR
-    T = np.dot(np.dot(inverse, dZ), S)
-    dS = mu * inverse - S - 0.5 * (T + T.T) - S_second
-    return dZ, dR, dS, dW
+        step.Z[row[p], col[p]] = step.Z[col[p], row[p]] = z[p - 1]
+    _all_products(relaxation.VT, step.Z, step.R)
+    for a in range(L):
+        for b in range(L):
+            step.W[a, b] = aim[a, b] - W[a, b] - W[a, b] / R[a, b] * step.R[a, b]
+    U = _product(S, _product(step.Z, inverse))
+    for i in range(N):
+        for j in range(N):
+            step.S[i, j] = mu * inverse[i, j] - S[i, j] - 0.5 * (U[i, j] + U[j, i] + T[i, j] + T[j, i])
 
 
 @kernel
-def _largest_step(A, dA, B, dB, factor):
-    """A step t <= 1 that keeps A + t dA entrywise >= 0 (but for entry 0, 0) and B + t dB positive definite."""
+def _largest_step(A, dA, B, dB, trial, factor):
+    """A step t <= 1.02 that keeps A + t dA entrywise >= 0 (but for entry 0, 0) and B + t dB positive definite."""
     high = 1.02
-    for a in range(A.shape[0]):
+    for a in range(1, A.shape[0]):
         for b in range(a + 1):
-            if a > 0 and A[a, b] + high * dA[a, b] < 0.0:
+            if A[a, b] + high * dA[a, b] < 0.0:
                 high = -A[a, b] / dA[a, b]
-    if _cholesky(B + high * dB, factor):
-        return high
     low = 0.0
+    t = high
     for _ in range(40):
-        middle = 0.5 * (low + high)
-        if _cholesky(B + middle * dB, factor):
-            low = middle
+        _move(B, t, dB, trial)
+        if _cholesky(trial, factor):
+            low = t
         else:
-            high = middle
-        if high - low < 0.01 * low:
+            high = t
+        if high - low <= 0.01 * low:
             break
+        t = 0.5 * (low + high)
     return low
+
+
+@kernel
+def _is_interior(A):
+    """Whether all entries but (0, 0) are positive."""
+    for a in range(1, A.shape[0]):
+        for b in range(a + 1):
+            if not A[a, b] > 0.0:
+                return False
+    return True
+
+
+@kernel
+def _no_change(N, L):
+    return Direction(np.zeros((N, N)), np.zeros((L, L)), np.zeros((N, N)), np.zeros((L, L)))
 
 
 @kernel
 def improve(relaxation, iterate):
     """One predictor-corrector step and the safe bound after it; returns STEPPED or STALLED."""
     C, V = relaxation.C, relaxation.V
-    Z, R, S, W, _, M, numbers = iterate
+    Z, R, S, W, M, numbers = iterate.Z, iterate.R, iterate.S, iterate.W, iterate.M, iterate.numbers
     L, N = V.shape
     count = N + L * (L + 1) // 2 - 1
-    factor, inverse = np.zeros((N, N)), np.empty((N, N))
+    factor, trial = np.zeros((N, N)), np.empty((N, N))
     if not _cholesky(Z, factor):
         return STALLED
-    _inverse(factor, inverse)
-    mu = (np.sum(W * R) + np.sum(S * Z)) / count
+    inverse = _inverse(factor)
+    mu = (_inner(W, R) + _inner(S, Z)) / count
     _newton_matrix(relaxation, iterate, inverse)
-    if not _cholesky(M, M):
+    if potrf(M, M.shape[0]) != 0:
         return STALLED
 
-    dZ, dR, dS, dW = _direction(relaxation, iterate, inverse, 0.0, np.zeros((L, L)), np.zeros((N, N)))
-    primal = min(1.0, 0.98 * _largest_step(R, dR, Z, dZ, factor))
-    dual = min(1.0, 0.98 * _largest_step(W, dW, S, dS, factor))
-    ahead = np.sum((W + dual * dW) * (R + primal * dR)) + np.sum((S + dual * dS) * (Z + primal * dZ))
+    none, predictor, corrector = _no_change(N, L), _no_change(N, L), _no_change(N, L)
+    _direction(relaxation, iterate, inverse, 0.0, none, predictor)
+    primal = min(1.0, 0.98 * _largest_step(R, predictor.R, Z, predictor.Z, trial, factor))
+    dual = min(1.0, 0.98 * _largest_step(W, predictor.W, S, predictor.S, trial, factor))
+    ahead = _inner_ahead(W, predictor.W, dual, R, predictor.R, primal)
+    ahead += _inner_ahead(S, predictor.S, dual, Z, predictor.Z, primal)
     ratio = ahead / count / mu
-    centring = min(1.0, max(1e-4, ratio * ratio if min(primal, dual) > 0.1 else 0.5))
+    centring = min(1.0, max(1e-4, ratio * ratio)) if min(primal, dual) > 0.1 else 0.5
 
-    T = np.dot(np.dot(inverse, dZ), dS)
-    dZ, dR, dS, dW = _direction(relaxation, iterate, inverse, centring * mu, dW * dR / R, 0.5 * (T + T.T))
-    primal = _largest_step(R, dR, Z, dZ, factor)
-    dual = _largest_step(W, dW, S, dS, factor)
+    _direction(relaxation, iterate, inverse, centring * mu, predictor, corrector)
+    primal = _largest_step(R, corrector.R, Z, corrector.Z, trial, factor)
+    dual = _largest_step(W, corrector.W, S, corrector.S, trial, factor)
     caution = 0.9 + 0.09 * min(1.0, primal, dual)
     primal, dual = min(1.0, caution * primal), min(1.0, caution * dual)
-    if not (min(primal, dual) > 1e-6):
+    if not min(primal, dual) > 1e-6:
         return STALLED
-    Z += primal * dZ
-    R[:, :] = np.dot(np.dot(V, Z), V.T)
-    S += dual * dS
-    W += dual * dW
-    for a in range(1, L):
-        for b in range(a + 1):
-            if not (R[a, b] > 0.0 and W[a, b] > 0.0):
-                return STALLED
-    numbers[OBJECTIVE] = np.sum(C * Z)
-    numbers[BOUND] = min(numbers[BOUND], safe_bound(C, V, W))
-    numbers[GAP] = count * mu
-    numbers[STEP] = min(primal, dual)
+    _move(Z, primal, corrector.Z, Z)
+    _all_products(relaxation.VT, Z, R)
+    _move(S, dual, corrector.S, S)
+    _move(W, dual, corrector.W, W)
+    if not (_is_interior(R) and _is_interior(W)):
+        return STALLED
+    numbers[OBJECTIVE] = _inner(C, Z)
+    numbers[BOUND] = min(numbers[BOUND], safe_bound(C, V, W)[0])
+    numbers[GAP] = _inner(W, R) + _inner(S, Z)
     return STEPPED
 
 
@@ -347,15 +443,11 @@ def relaxation(H, h, A):
     K = len(row)
     place = np.empty((N, N), np.int64)
     place[row, col] = place[col, row] = np.arange(K)
-    data = Relaxation(C, V, V[:, row] * V[:, col], row.astype(np.int64), col.astype(np.int64), place)
+    VT = np.ascontiguousarray(V.T)
+    products = np.ascontiguousarray(V[:, row] * V[:, col])
+    data = Relaxation(C, V, VT, products, row.astype(np.int64), col.astype(np.int64), place)
     iterate = Iterate(
-        np.empty((N, N)),
-        np.empty((L, L)),
-        np.empty((N, N)),
-        np.empty((L, L)),
-        np.empty((K, K)),
-        np.empty((K - 1, K - 1)),
-        np.empty(4),
+        np.empty((N, N)), np.empty((L, L)), np.empty((N, N)), np.empty((L, L)), np.empty((K - 1, K - 1)), np.empty(3)
     )
     begin(data, iterate)
     return data, iterate

@@ -46,7 +46,7 @@ def quadratic_program(f, P):
     """The problem max f - c over P as arrays, checked."""
     if not isinstance(f, Quadratic):
         raise UnsupportedError(
-            f"a global optimum of {f!r} is not available: it needs a Quadratic; use maximize(f, P, n_starts=...) instead"
+            f"a global optimum of {f!r} is not available: it needs a Quadratic; use maximize(f, P) instead"
         )
     if f.n != P.n:
         raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
