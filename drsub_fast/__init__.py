@@ -12,9 +12,15 @@ from drsub_fast.conic import (
 from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
 from drsub_fast.greedy import MapResult, exact_map, greedy_map
 from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.logistic import LogisticNonconvex
+from drsub_fast.objectives.mean_field import MeanField
 from drsub_fast.objectives.multilinear import Multilinear
+from drsub_fast.objectives.pca import NonnegativePCA
+from drsub_fast.objectives.price import PriceOptimization
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.objectives.spectral import Spectral
+from drsub_fast.objectives.stability import StabilityNumber
 from drsub_fast.objectives.user import CallableObjective, CompiledObjective
 from drsub_fast.result import Guarantee, Result, Status, Trace
 from drsub_fast.rounding import RoundedSet, improve_set, round_solution
@@ -50,8 +56,11 @@ __all__ = [
     "Guarantee",
     "Knapsack",
     "MapResult",
+    "LogisticNonconvex",
     "MatchingPolytope",
+    "MeanField",
     "Multilinear",
+    "NonnegativePCA",
     "Objective",
     "OracleError",
     "OrthantCheck",
@@ -59,11 +68,14 @@ __all__ = [
     "OrthantProblem",
     "PartitionMatroid",
     "Polytope",
+    "PriceOptimization",
     "Quadratic",
     "Result",
     "RoundedSet",
     "Simplex",
     "Softmax",
+    "Spectral",
+    "StabilityNumber",
     "Status",
     "Trace",
     "UnsupportedError",

@@ -1,0 +1,212 @@
+"""Logistic regression with a non-convex separable regulariser, as a maximisation (Bian et al. 2017, Appendix A):
+
+    f(x) = -1/m sum_j log(1 + exp(-y_j <z_j, x>)) - weight * sum_i r(x_i),
+    r(t) = gamma t^2 / (1 + gamma t^2)  ("smooth")   or   min(gamma t^2, 1)  ("capped").
+
+If the entries of each column of Z have one sign alpha_i, the loss is K_alpha-DR-supermodular: its Hessian
+1/m sum_j s_j (1 - s_j) z_ji z_jk has the sign of alpha_i alpha_k, whatever the labels. In y >= 0 with
+x = diag(alpha) y the first part of f is then DR-submodular.
+
+The regulariser adds to the diagonal only. -r is concave for |t| <= `dr_radius`, 1 / sqrt(3 gamma) for the smooth
+and 1 / sqrt(gamma) for the capped one, and there f is K_alpha-DR-submodular. Beyond it -r has positive
+curvature (the capped one a kink): on a larger set f is K_alpha-submodular only, and the bounds for
+DR-submodular functions do not apply. They ask for f >= 0 besides, while f <= 0 here. What the methods find on any
+set is a stationary point.
+
+The margins y_j <z_j, x> move along a line with x, so the line search costs O(m + n) a point.
+"""
+
+import math
+from collections import namedtuple
+
+import numpy as np
+
+from drsub_fast._checks import as_array, as_real, as_vector, one_of
+from drsub_fast._jit import kernel
+from drsub_fast._vector import add_scaled, blend, dot
+from drsub_fast.objectives.base import Objective, register_objective
+
+LogisticParams = namedtuple("LogisticParams", "n rows weight gamma capped")
+LogisticWork = namedtuple("LogisticWork", "grad trial margins ends")
+
+
+@kernel
+def _size(params):
+    return 2 * params.n + 2 * params.rows.shape[0], 0
+
+
+@kernel
+def _carve(params, floats, integers):
+    n, m = params.n, params.rows.shape[0]
+    return LogisticWork(floats[:n], floats[n : 2 * n], floats[2 * n : 2 * n + m], floats[2 * n + m : 2 * n + 2 * m])
+
+
+@kernel
+def _loss(margin):
+    """(log(1 + exp(-margin)), 1 / (1 + exp(margin))) without overflow."""
+    small = math.exp(-abs(margin))
+    if margin >= 0.0:
+        return math.log1p(small), small / (1.0 + small)
+    return math.log1p(small) - margin, 1.0 / (1.0 + small)
+
+
+@kernel
+def _penalty(params, t):
+    """(r(t), r'(t)) times the weight."""
+    square = params.gamma * t * t
+    if params.capped:
+        if square >= 1.0:
+            return params.weight, 0.0
+        return params.weight * square, 2.0 * params.weight * params.gamma * t
+    share = 1.0 / (1.0 + square)
+    return params.weight * square * share, 2.0 * params.weight * params.gamma * t * share * share
+
+
+@kernel
+def _margins(rows, x, out):
+    for j in range(out.size):
+        out[j] = dot(rows[j], x)
+
+
+@kernel
+def _value_and_gradient_at(params, work, x):
+    """Value, and gradient into the workspace, for the margins at x."""
+    m = work.margins.size
+    grad = work.grad
+    value = 0.0
+    grad[:] = 0.0
+    for j in range(m):
+        loss, miss = _loss(work.margins[j])
+        value -= loss / m
+        add_scaled(grad, miss / m, params.rows[j])
+    for i in range(x.size):
+        cost, rate = _penalty(params, x[i])
+        value -= cost
+        grad[i] -= rate
+    return value
+
+
+@kernel
+def _evaluate(params, work, x):
+    _margins(params.rows, x, work.margins)
+    return _value_and_gradient_at(params, work, x)
+
+
+@kernel
+def _prepare(params, work, x, v):
+    _margins(params.rows, v, work.ends)
+
+
+@kernel
+def _advance(params, work, x, v, gamma, value):
+    add_scaled(x, gamma, v)
+    add_scaled(work.margins, gamma, work.ends)
+    return _value_and_gradient_at(params, work, x)
+
+
+@kernel
+def _contract(params, work, x, v, gamma, value):
+    blend(x, gamma, v)
+    blend(work.margins, gamma, work.ends)
+    return _value_and_gradient_at(params, work, x)
+
+
+@kernel
+def _derivative_along(params, work, x, v, gamma):
+    margins, ends = work.margins, work.ends
+    m = margins.size
+    value = derivative = 0.0
+    for j in range(m):
+        loss, miss = _loss(margins[j] + gamma * (ends[j] - margins[j]))
+        value -= loss / m
+        derivative += miss / m * (ends[j] - margins[j])
+    for i in range(x.size):
+        cost, rate = _penalty(params, x[i] + gamma * (v[i] - x[i]))
+        value -= cost
+        derivative -= rate * (v[i] - x[i])
+    return value, derivative
+
+
+register_objective(
+    LogisticParams,
+    objective_size=_size,
+    objective_carve=_carve,
+    evaluate=_evaluate,
+    prepare=_prepare,
+    advance=_advance,
+    contract=_contract,
+    derivative_along=_derivative_along,
+)
+
+
+class LogisticNonconvex(Objective):
+    """Minus the mean logistic loss, minus a non-convex regulariser.
+
+    Parameters
+    ----------
+    Z : array_like, shape (m, n)
+        Data, one row an observation.
+    y : array_like, shape (m,)
+        Labels, +1 or -1.
+    weight : float, default 0.1
+        Weight of the regulariser, at least 0.
+    gamma : float, default 1.0
+        Scale of the regulariser, above 0.
+    regularizer : {"smooth", "capped"}
+        gamma t^2 / (1 + gamma t^2), or min(gamma t^2, 1).
+
+    Raises
+    ------
+    ValueError
+        For a label other than +1 and -1, shapes that do not match, or a number out of range.
+
+    Notes
+    -----
+    Bian et al. 2017, Appendix A; the regularisers are those of Antoniadis et al. 2011. What is DR-submodular and
+    what is not: see the module.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.LogisticNonconvex([[1.0, -2.0], [0.5, -1.0]], [1, -1], weight=0.1, gamma=3.0)
+    >>> round(f.value([0.0, 0.0]), 4), round(f.dr_radius, 4)
+    (-0.6931, 0.3333)
+    """
+
+    def __init__(self, Z, y, weight=0.1, gamma=1.0, regularizer="smooth"):
+        Z = as_array(Z, "Z", 2)
+        if not Z.size:
+            raise ValueError(f"Z is empty: shape {Z.shape}")
+        y = as_vector(y, "y", n=len(Z))
+        odd = np.flatnonzero(np.abs(y) != 1.0)
+        if odd.size:
+            raise ValueError(f"y[{odd[0]}] = {y[odd[0]]:g}: labels are +1 and -1")
+        capped = one_of(regularizer, "regularizer", ("smooth", "capped")) == "capped"
+        self.n = Z.shape[1]
+        self._params = LogisticParams(
+            self.n,
+            Z * y[:, None],
+            as_real(weight, "weight", lower=0.0),
+            as_real(gamma, "gamma", lower=0.0, strict=True),
+            capped,
+        )
+
+    def __repr__(self):
+        return f"LogisticNonconvex(n={self.n}, m={len(self._params.rows)})"
+
+    @property
+    def dr_radius(self):
+        """Largest bound on every |x_i| for which the regulariser keeps diminishing returns."""
+        if self._params.weight == 0.0:
+            return math.inf
+        return 1.0 / math.sqrt(self._params.gamma * (1.0 if self._params.capped else 3.0))
+
+    def nonnegative_on(self, upper):
+        # f(0) = -log 2.
+        return False
+
+    def curvature_bound(self, upper):
+        # The loss has curvature at most 1/4 for each margin, r at most 2 gamma.
+        rows, weight, gamma = self._params.rows, self._params.weight, self._params.gamma
+        largest = np.linalg.norm(rows, 2) ** 2 / (4.0 * len(rows)) + 2.0 * weight * gamma
+        return float(largest * (upper @ upper))

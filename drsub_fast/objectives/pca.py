@@ -1,0 +1,64 @@
+"""Non-negative PCA: f(x) = 1/(2m) |Zx|^2 over {x >= 0, |x| <= 1} for m rows of data (Bian et al. 2017, Appendix A).
+
+f is convex: every positive entry of its Hessian C = Z'Z/m is a violation of DR-submodularity. If the entries of each
+column of Z have one sign alpha_j, then alpha_i alpha_j C_ij >= 0 and f is K_alpha-DR-*super*modular: maximising f
+is minimising a K_alpha-DR-submodular function. The bounds 1/4 and 1/e are for maximising DR-submodular
+functions: none applies here, whatever the lattice. What holds is stationarity, a small Frank-Wolfe gap. As f
+is convex, a full step to the vertex never lowers f, and exact steps are full steps (a generalised power method).
+The point x = 0 is stationary: start elsewhere.
+"""
+
+import numpy as np
+
+from drsub_fast._checks import as_array
+from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.quadratic import QuadraticParams
+
+
+class NonnegativePCA(Objective):
+    """Half the variance 1/(2m) |Zx|^2 that a non-negative direction x explains.
+
+    Parameters
+    ----------
+    Z : array_like, shape (m, n)
+        Data, one row an observation. Centre the columns if variance about the mean is meant.
+
+    Raises
+    ------
+    ValueError
+        For an entry that is not finite, or no data.
+
+    Notes
+    -----
+    Bian et al. 2017, Appendix A. Not DR-submodular: see the module for what the methods then guarantee. Use with
+    the set `Ball`.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.NonnegativePCA([[1.0, 2.0], [3.0, 0.0]])
+    >>> f.value([1.0, 0.0]), bool(f.check_dr())
+    (2.5, False)
+    """
+
+    def __init__(self, Z):
+        Z = as_array(Z, "Z", 2)
+        if not Z.size:
+            raise ValueError(f"Z is empty: shape {Z.shape}")
+        self.n = Z.shape[1]
+        # The kernels of quadratics only need a symmetric matrix.
+        self._params = QuadraticParams(Z.T @ Z / len(Z), np.zeros(self.n), 0.0)
+
+    def __repr__(self):
+        return f"NonnegativePCA(n={self.n})"
+
+    def nonnegative_on(self, upper):
+        return True
+
+    def monotone_on(self, upper):
+        active = upper > 0.0
+        return bool((self._params.H[np.ix_(active, active)] >= 0.0).all())
+
+    def curvature_bound(self, upper):
+        # f is convex: f(y) >= f(x) + <grad f(x), y - x>.
+        return 0.0
