@@ -68,6 +68,10 @@ def test_objects_are_read_by_their_attributes():
     x = np.full(4, 0.1)
     assert as_function(f).value(x) == pytest.approx(f.value(x), rel=1e-14)
     assert np.array_equal(as_region(P).A, P.A)
+    B = np.random.default_rng(1).standard_normal((4, 2))
+    assert as_function(ds.Softmax(factor=B)).value(x) == pytest.approx(softmax(B @ B.T).value(x), abs=1e-12)
+    assert as_region(ds.Box([3.0]), ds.Softmax([[2.0]])).upper.tolist() == [1.0]
+    assert as_region(ds.Box([3.0]), ds.Softmax([[2.0]], unit_box=False)).upper.tolist() == [3.0]
     budget, box = as_region(ds.Budget(1.5, np.ones(4))), as_region(ds.Box(np.ones(4)))
     assert budget.A.tolist() == [[1.0] * 4]
     assert budget.b.tolist() == [1.5]
