@@ -25,7 +25,14 @@ from drsub_fast.errors import OracleError
 
 # The base class: highspy.Highs prints a banner and switches callbacks on in its constructor.
 _Model = _core._Highs
-_OPTIONS = {"output_flag": False, "solver": "simplex", "presolve": "off", "parallel": "off"}
+# With the default dual tolerance of 1e-7, Frank-Wolfe runs end visibly elsewhere (5e-7 of f) than with exact vertices.
+_OPTIONS = {
+    "output_flag": False,
+    "solver": "simplex",
+    "presolve": "off",
+    "parallel": "off",
+    "dual_feasibility_tolerance": 1e-10,
+}
 _BASIC = int(_core.HighsBasisStatus.kBasic)
 _COLUMN_WISE, _MAXIMIZE = 1, -1
 # A refinement that moves a value by more than this, relative, is no refinement.
