@@ -21,6 +21,10 @@ from drsub_fast.instances import (
     softmax_uniform,
 )
 
+#: Runs of quadratic-exponential in which the authors' LP solver stopped, within its tolerance of 1e-7, at a vertex
+#: short of the maximum. An exact oracle turns elsewhere; `test_an_inexact_oracle_explains_the_exceptions`.
+INEXACT = {98: 1e-5, 129: 1e-6, 137: 1e-9}
+
 VALUES = Path(__file__).parent / "data" / "paper_values.npz"
 REPEATS = 10
 
@@ -88,8 +92,13 @@ def test_nonmonotone_frank_wolfe(problems, expected):
 def test_two_phase_frank_wolfe(problems, expected):
     name, pairs = problems
     results = [ds.two_phase_frank_wolfe(f, P, max_iter=100, tol=1e-6) for f, P in pairs]
-    assert_close([r.value for r in results], expected[f"{name}_two_phase"], 1e-9)
-    assert_traces_close([r.trace.value for r in results], expected[f"{name}_two_phase_trace"], 1e-9)
+    values, traces = expected[f"{name}_two_phase"], expected[f"{name}_two_phase_trace"]
+    inexact = INEXACT if name == "quadratic-exponential" else {}
+    exact = [i for i in range(len(pairs)) if i not in inexact]
+    assert_close([results[i].value for i in exact], values[exact], 1e-9)
+    assert_traces_close([results[i].trace.value for i in exact], traces[exact], 1e-9)
+    for i, rtol in inexact.items():
+        assert_close(results[i].value, values[i], rtol)
     with_phases = [results[i] for i in expected[f"{name}_phases"]]
     for number in (1, 2):
         phases = [r.phases[number - 1] for r in with_phases]
@@ -99,6 +108,24 @@ def test_two_phase_frank_wolfe(problems, expected):
         assert np.array_equal(np.isnan(gaps), np.isnan(stored))
         # A gap is a difference of numbers of order one, known no better than to rounding of those.
         assert np.allclose(gaps, stored, rtol=1e-9, atol=1e-9, equal_nan=True)
+
+
+@pytest.mark.parametrize(("index", "step", "earlier"), [(98, 32, 31), (129, 27, 23)])
+def test_an_inexact_oracle_explains_the_exceptions(index, step, earlier, expected):
+    """Algorithm 3 with exact vertices, save one that is kept from an earlier step, is the authors' run."""
+    instance = list(paper_instances("quadratic-exponential", REPEATS))[index]
+    f = ds.Quadratic(instance.f.H, instance.f.h, expected["quadratic-exponential_c"][index])
+    x, vertices, values, loss = np.zeros(f.n), [], [], 0.0
+    for k in range(101):
+        values.append(f.value(x))
+        v = instance.P.lmo(f.gradient(x))
+        if k == step:
+            loss = f.gradient(x) @ (v - vertices[earlier])
+            v = vertices[earlier]
+        vertices.append(v)
+        x = x + 2.0 / (k + 2) * (v - x)
+    assert 1e-8 < loss < 1e-7
+    assert_close(values, expected["quadratic-exponential_two_phase_trace"][index], 1e-12)
 
 
 def test_projected_gradient(problems, expected):
