@@ -1,4 +1,4 @@
-"""Every set in the compiled loop of a solver, on one objective."""
+"""The sets in the loops of solvers, on one objective."""
 
 import numpy as np
 import pytest
@@ -15,12 +15,12 @@ def quadratic(seed):
 
 
 SETS = {
-    "box": ds.Box(np.linspace(0.0, 1.0, N)),
     "budget": ds.Budget(2.5, np.ones(N)),
     "knapsack": ds.Knapsack(np.arange(1.0, N + 1), 6.0, np.ones(N)),
     "partition": ds.PartitionMatroid(np.arange(N) % 3, [1.0, 1.0, 0.5]),
     "simplex": ds.Simplex(N, 1.5),
     "ball": ds.Ball(1.2, N),
+    "matching": ds.MatchingPolytope([(i % 3, i // 2) for i in range(N)], 3, 4),
 }
 
 
@@ -31,6 +31,18 @@ def test_frank_wolfe_ends_in_the_set_with_the_gap_it_reports(name):
     assert P.contains(result.x)
     grad = f.gradient(result.x)
     assert result.fw_gap == pytest.approx(grad @ (P.lmo(grad) - result.x), rel=1e-9, abs=1e-12)
+    assert result.best_value > f.value(P.start())
+
+
+def test_a_polytope_with_signs_and_equations_around_a_python_objective():
+    f = quadratic(4)
+    g = ds.CallableObjective(f.value_and_gradient, N)
+    signs = (-1.0) ** np.arange(N)
+    P = ds.GeneralPolytope([signs], [0.25], np.ones((1, N)), [1.5], lower=np.full(N, 0.05), upper=np.ones(N))
+    result = ds.frank_wolfe(g, P, max_iter=30, tol=0.0)
+    assert P.contains(result.x)
+    grad = f.gradient(result.x)
+    assert result.fw_gap == pytest.approx(grad @ (P.lmo(grad) - result.x), rel=1e-6, abs=1e-8)
     assert result.best_value > f.value(P.start())
 
 

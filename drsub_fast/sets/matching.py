@@ -4,17 +4,175 @@ One variable for every edge; {x : 0 <= x <= upper, sum of x over the edges at a 
 incidence matrix of a bipartite graph is totally unimodular, so with integer capacities and bounds every
 vertex is integral, i.e. a (b-)matching (Schrijver, Combinatorial Optimization, 2003, theorem 21.2).
 
-The set is a sparse down-closed polytope, and its oracle is that of `Polytope`.
+The oracle is a transportation problem, solved by successive shortest paths (Tomizawa 1971; Ahuja, Magnanti, Orlin,
+Network Flows, 1993, section 9.7). Left nodes enter one by one, each with its capacity as supply; a unit goes to a
+right node with room, or stays unmatched, at the entering node or at another that gives up one of its own. With
+duals y >= 0 of the nodes,
+
+    y_l + y_r >= d_e where x_e < upper_e,   y_l + y_r <= d_e where x_e > 0,
+    y_r = 0 where r has room,   y_l = 0 where supply of l stays unmatched,
+
+prove the flow optimal; the shortest paths are those of the slacks of the first line (Dijkstra's method, ended at
+the first node where a path may stop), and raising or lowering y by what is left of the distance keeps all
+four. Bounds and capacities need not be integers. It has no tolerances, and is exact up to rounding in y.
 """
+
+import math
+from collections import namedtuple
 
 import numpy as np
 import scipy.sparse
 
 from drsub_fast._checks import as_array, as_count, as_vector, require_at_least
+from drsub_fast._jit import kernel
+from drsub_fast.sets.base import NEEDS_SOLVER, OK, register_set
 from drsub_fast.sets.polytope import Polytope
 
-#: Entries of the incidence matrix up to which it is kept dense, for the compiled simplex.
-_DENSE_ENTRIES = 200_000
+#: Edges by their end nodes (all numbered jointly, the left ones first), the edges at each node, and capacities.
+MatchingParams = namedtuple("MatchingParams", "left right start incident capacity n_left")
+MatchingWork = namedtuple("MatchingWork", "dual distance room parent queue first next")
+
+#: Paths for each edge and node after which HiGHS takes over. Integer data need one for each unit of supply.
+_PATHS = 20
+#: Marks an edge that is in no list, and the end of a list.
+_UNLISTED, _END = -2, -1
+
+
+@kernel
+def _size(params):
+    n_nodes = params.capacity.size
+    return 3 * n_nodes, 3 * n_nodes + params.left.size
+
+
+@kernel
+def _carve(params, floats, integers):
+    k = params.capacity.size
+    return MatchingWork(
+        floats[:k],
+        floats[k : 2 * k],
+        floats[2 * k : 3 * k],
+        integers[:k],
+        integers[k : 2 * k],
+        integers[2 * k : 3 * k],
+        integers[3 * k :],
+    )
+
+
+@kernel
+def _relax(params, work, node, direction, upper, v, count):
+    """Shortens the distances of the neighbours of a node whose own is final; returns the number of nodes reached."""
+    dual, distance, parent, queue = work.dual, work.distance, work.parent, work.queue
+    forward = node < params.n_left
+    neighbours = params.right if forward else params.left
+    # A left node leads to its edges with room, a right one back along those that carry flow, which it lists.
+    position = params.start[node]
+    e = params.incident[position] if forward and position < params.start[node + 1] else work.first[node]
+    while e != _END:
+        if (v[e] < upper[e]) if forward else (v[e] > 0.0):
+            other = neighbours[e]
+            slack = dual[node] + dual[other] - direction[e]
+            length = distance[node] + max(slack if forward else -slack, 0.0)
+            if length < distance[other]:
+                if distance[other] == math.inf:
+                    queue[count] = other
+                    count += 1
+                distance[other] = length
+                parent[other] = e
+        if forward:
+            position += 1
+            e = params.incident[position] if position < params.start[node + 1] else _END
+        else:
+            e = work.next[e]
+    return count
+
+
+@kernel
+def _shortest_path(params, work, source, direction, upper, v):
+    """The node where the shortest path from ``source`` ends; updates the duals by the distances."""
+    dual, distance, queue = work.dual, work.distance, work.queue
+    distance[source] = 0.0
+    queue[0] = source
+    count, final = 1, 0  # nodes reached, and how many of them, the first in the queue, have their final distance
+    end, best = source, math.inf
+    while True:
+        place, least = -1, best
+        for i in range(final, count):
+            if distance[queue[i]] < least:
+                place, least = i, distance[queue[i]]
+        if place < 0:
+            break
+        node = queue[place]
+        queue[place] = queue[final]
+        queue[final] = node
+        final += 1
+        if (node < params.n_left or work.room[node] > 0.0) and least + dual[node] < best:
+            end, best = node, least + dual[node]
+        count = _relax(params, work, node, direction, upper, v, count)
+    for i in range(final):
+        node = queue[i]
+        change = max(best - distance[node], 0.0)
+        dual[node] = max(dual[node] - change, 0.0) if node < params.n_left else dual[node] + change
+    for i in range(count):
+        distance[queue[i]] = math.inf
+    return end
+
+
+@kernel
+def _push(params, work, source, end, upper, v):
+    """Sends as much as fits along the path that `_shortest_path` found."""
+    amount = work.room[source]
+    if end >= params.n_left:
+        amount = min(amount, work.room[end])
+    node = end
+    while node != source:
+        e = work.parent[node]
+        amount = min(amount, upper[e] - v[e] if node >= params.n_left else v[e])
+        node = params.left[e] + params.right[e] - node
+    node = end
+    while node != source:
+        e = work.parent[node]
+        if node >= params.n_left:
+            if work.next[e] == _UNLISTED:
+                work.next[e] = work.first[node]
+                work.first[node] = e
+            # What is filled is filled exactly, so that the path is not found again.
+            v[e] = upper[e] if upper[e] - v[e] <= amount else v[e] + amount
+        else:
+            v[e] = 0.0 if v[e] <= amount else v[e] - amount
+        node = params.left[e] + params.right[e] - node
+    work.room[source] -= amount
+    work.room[end] += amount if end < params.n_left else -amount
+
+
+@kernel
+def _lmo(params, work, direction, upper, v):
+    dual, room = work.dual, work.room
+    for e in range(v.size):
+        v[e] = 0.0
+        work.next[e] = _UNLISTED
+    for i in range(dual.size):
+        dual[i] = 0.0
+        work.distance[i] = math.inf
+        work.first[i] = _END
+        room[i] = params.capacity[i]
+    paths = _PATHS * (v.size + dual.size)
+    for source in range(params.n_left):
+        for i in range(params.start[source], params.start[source + 1]):
+            e = params.incident[i]
+            if upper[e] > 0.0:
+                dual[source] = max(dual[source], direction[e] - dual[params.right[e]])
+        while room[source] > 0.0 and dual[source] > 0.0:
+            end = _shortest_path(params, work, source, direction, upper, v)
+            if end == source:
+                break
+            _push(params, work, source, end, upper, v)
+            paths -= 1
+            if paths == 0:
+                return NEEDS_SOLVER
+    return OK
+
+
+register_set(MatchingParams, set_size=_size, set_carve=_carve, lmo=_lmo)
 
 
 def _as_edges(edges, n_left, n_right):
@@ -65,15 +223,19 @@ class MatchingPolytope(Polytope):
         capacities = np.full(n_nodes, capacities) if np.ndim(capacities) == 0 else capacities
         self.capacities = as_vector(capacities, "capacities", n=n_nodes)
         require_at_least(self.capacities, 0.0, "capacities", ": the set is empty")
-        rows = np.concatenate([self.left, self.n_left + self.right])
-        columns = np.concatenate([np.arange(n), np.arange(n)])
-        A = scipy.sparse.csc_matrix((np.ones(2 * n), (rows, columns)), shape=(n_nodes, n))
+        ends = np.concatenate([self.left, self.n_left + self.right])
+        A = scipy.sparse.csc_matrix((np.ones(2 * n), (ends, np.tile(np.arange(n), 2))), shape=(n_nodes, n))
         upper = as_vector(np.full(n, upper) if np.ndim(upper) == 0 else upper, "upper", n=n, lower=0.0)
-        alone = np.minimum(self.capacities[self.left], self.capacities[self.n_left + self.right])
-        super().__init__(A.toarray() if n_nodes * n <= _DENSE_ENTRIES else A, self.capacities, np.minimum(upper, alone))
+        super().__init__(A, self.capacities, np.minimum(upper, self.capacities[ends].reshape(2, n).min(axis=0)))
+        start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n_nodes))]).astype(np.int64)
+        incident = np.argsort(ends, kind="stable").astype(np.int64) % n
+        self._network = MatchingParams(ends[:n], ends[n:], start, incident, self.capacities, self.n_left)
 
     def __repr__(self):
         return f"MatchingPolytope(edges={self.n}, n_left={self.n_left}, n_right={self.n_right})"
+
+    def params(self, lmo="auto"):
+        return super().params("highs") if lmo == "highs" else self._network
 
     def violation(self, x):
         """Words for the node that x overloads most."""
