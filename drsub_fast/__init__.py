@@ -42,6 +42,7 @@ from drsub_fast.solvers.multi_start import multi_start
 from drsub_fast.solvers.nonmonotone import monotone_frank_wolfe, nonmonotone_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
 from drsub_fast.solvers.two_phase import two_phase_frank_wolfe
+from drsub_fast.stacked import StackedResult, maximize_stacked
 
 __all__ = [
     "METHODS",
@@ -76,6 +77,7 @@ __all__ = [
     "Softmax",
     "Spectral",
     "StabilityNumber",
+    "StackedResult",
     "Status",
     "Trace",
     "UnsupportedError",
@@ -88,6 +90,7 @@ __all__ = [
     "improve_set",
     "infer_signs",
     "maximize",
+    "maximize_stacked",
     "monotone_frank_wolfe",
     "multi_start",
     "nonmonotone_frank_wolfe",

@@ -1,0 +1,54 @@
+"""What batches share: number of workers, one BLAS thread for each of them, a progress bar."""
+
+import os
+import threading
+from contextlib import contextmanager
+
+from threadpoolctl import ThreadpoolController
+
+from drsub_fast._checks import as_count
+
+_lock = threading.Lock()
+_inside = 0
+_limiter = None
+
+
+def worker_count(n_jobs):
+    """Number of workers: ``n_jobs``, or for None and -1 the number of processors this process may use."""
+    if n_jobs is None or n_jobs == -1:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return as_count(n_jobs, "n_jobs", lower=1)
+
+
+@contextmanager
+def progress_bar(shown, total=None, done=0):
+    """A function that counts finished problems, and shows them on standard error if asked to."""
+    if not shown:
+        yield lambda count: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=total, initial=done, unit="problem") as bar:
+        yield bar.update
+
+
+@contextmanager
+def one_blas_thread():
+    """Limits every BLAS of the process to one thread; the last of concurrent users restores what was set.
+
+    Workers that each start BLAS threads of their own oversubscribe the processors, and the number of BLAS
+    threads changes the rounding of results.
+    """
+    global _inside, _limiter
+    with _lock:
+        _inside += 1
+        if _inside == 1:
+            _limiter = ThreadpoolController().limit(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                _limiter.restore_original_limits()
+                _limiter = None

@@ -1,0 +1,323 @@
+"""The compiled loop over stacked problems.
+
+A stack is a namedtuple like the parameters of an objective, a set or the options of a method, its arrays
+with one more axis in front; an array with one row serves all problems. `solve_stack` takes problem i out of
+the stacks and runs the loop of the ordinary solver on it, in a workspace that all problems share: no
+allocation and no call from Python is left per problem, and the answers are those of single solves.
+
+What that loop cannot do (a linear program it gives up, a projection by a solver, data it does not accept as
+they stand) is said by a code and left to the caller.
+"""
+
+import math
+from collections import namedtuple
+
+import numpy as np
+
+from drsub_fast._dispatch import operation
+from drsub_fast._driver import CONVERGED, FINISHED, GAP, N_LMO, VALUE, K
+from drsub_fast._jit import kernel
+from drsub_fast._vector import assign, dot
+from drsub_fast.objectives.base import objective_size
+from drsub_fast.objectives.quadratic import QuadraticParams
+from drsub_fast.objectives.softmax import SoftmaxParams
+from drsub_fast.sets.base import PAUSED, set_size
+from drsub_fast.sets.box import BoxParams
+from drsub_fast.sets.knapsack import KnapsackParams
+from drsub_fast.sets.polytope import PolytopeParams
+from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions, frank_wolfe_loop
+from drsub_fast.solvers.nonmonotone import AdditiveOptions, additive_loop
+from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions, projected_gradient_loop
+
+#: Code of a problem whose data the loop does not accept as they stand; the others are those of the loops.
+REFUSED = -1
+
+#: ``take(stack, i)``: parameters of problem i. ``is_sound(stack, i)``: whether its data are finite and of the
+#: right sign and symmetry. ``run(options, objective, feasible_set, scratch, x, upper, k_max, value, gap)``: solves one
+#: problem from x = 0, with its traces, and returns (code of the loop, upper bound of the maximum).
+take, TAKE = operation("take")
+is_sound, IS_SOUND = operation("is_sound")
+run, RUN = operation("run")
+
+QuadraticStack = namedtuple("QuadraticStack", "H h c")
+SoftmaxStack = namedtuple("SoftmaxStack", "L D")
+FactorStack = namedtuple("FactorStack", "factor D")
+PolytopeStack = namedtuple("PolytopeStack", "A AT b mode")
+BoxStack = namedtuple("BoxStack", "upper")
+BudgetStack = namedtuple("BudgetStack", KnapsackParams._fields)
+FrankWolfeStack = namedtuple("FrankWolfeStack", "step_size tol curvature")
+TwoPhaseStack = namedtuple("TwoPhaseStack", "phase")
+TwoPhaseOptions = namedtuple("TwoPhaseOptions", "phase")
+
+#: Workspace of one worker: flat arrays of the loop; iterate, bounds and traces of a second phase.
+Scratch = namedtuple("Scratch", "floats integers x upper value gap")
+
+#: Where answers go, each with one row a problem (the traces may have one row in all).
+Answers = namedtuple("Answers", "x value fw_gap upper_bound code n_iter n_lmo trace_value trace_gap")
+
+
+@kernel
+def _row(array, i):
+    """The row of problem i: the only one if all problems share it."""
+    return i if array.shape[0] > 1 else 0
+
+
+@kernel
+def _all_between(array, low, high):
+    """Whether every entry is a number in [low, high]."""
+    for value in array.flat:
+        if not (low <= value <= high):
+            return False
+    return True
+
+
+_LARGEST = np.finfo(np.float64).max
+
+
+@kernel
+def _take_quadratic(stack, i):
+    return QuadraticParams(stack.H[_row(stack.H, i)], stack.h[_row(stack.h, i)], stack.c[_row(stack.c, i)])
+
+
+@kernel
+def _quadratic_is_sound(stack, i):
+    H = stack.H[_row(stack.H, i)]
+    n = H.shape[0]
+    for row in range(n):
+        for column in range(row + 1):
+            if not (-_LARGEST <= H[row, column] <= 0.0 and H[row, column] == H[column, row]):
+                return False
+    return _all_between(stack.h[_row(stack.h, i)], -_LARGEST, _LARGEST) and math.isfinite(stack.c[_row(stack.c, i)])
+
+
+@kernel
+def _take_softmax(stack, i):
+    L, D = stack.L[_row(stack.L, i)], stack.D
+    for row in range(D.shape[0]):
+        assign(D[row], L[row])
+        D[row, row] -= 1.0
+    return SoftmaxParams(D)
+
+
+@kernel
+def _softmax_is_sound(stack, i):
+    # Finite, symmetric, and positive definite after the small shift that `Softmax` allows for rounding.
+    L, C = stack.L[_row(stack.L, i)], stack.D
+    n = L.shape[0]
+    largest = 0.0
+    for row in range(n):
+        for column in range(row + 1):
+            if not (math.isfinite(L[row, column]) and L[row, column] == L[column, row]):
+                return False
+        largest = max(largest, L[row, row])
+    for row in range(n):
+        for column in range(row + 1):
+            C[row, column] = L[row, column] - dot(C[row, :column], C[column, :column])
+            if column < row:
+                C[row, column] /= C[column, column]
+        pivot = C[row, row] + 1e-10 * largest
+        if not pivot > 0.0:
+            return False
+        C[row, row] = math.sqrt(pivot)
+    return True
+
+
+@kernel
+def _take_factor(stack, i):
+    factor, D = stack.factor[_row(stack.factor, i)], stack.D
+    for row in range(D.shape[0]):
+        for column in range(row + 1):
+            D[row, column] = D[column, row] = dot(factor[row], factor[column])
+        D[row, row] -= 1.0
+    return SoftmaxParams(D)
+
+
+@kernel
+def _factor_is_sound(stack, i):
+    return _all_between(stack.factor[_row(stack.factor, i)], -_LARGEST, _LARGEST)
+
+
+@kernel
+def _take_polytope(stack, i):
+    A, AT = stack.A[_row(stack.A, i)], stack.AT
+    for row in range(A.shape[0]):
+        for column in range(A.shape[1]):
+            AT[column, row] = A[row, column]
+    return PolytopeParams(A, AT, stack.b[_row(stack.b, i)], stack.mode)
+
+
+@kernel
+def _polytope_is_sound(stack, i):
+    return _all_between(stack.A[_row(stack.A, i)], 0.0, _LARGEST) and _all_between(
+        stack.b[_row(stack.b, i)], 0.0, _LARGEST
+    )
+
+
+@kernel
+def _take_box(stack, i):
+    return BoxParams(stack.upper[_row(stack.upper, i)])
+
+
+@kernel
+def _box_is_sound(stack, i):
+    return True  # the upper bounds are checked for every set
+
+
+@kernel
+def _take_budget(stack, i):
+    capacity = stack.capacity[_row(stack.capacity, i)]
+    return KnapsackParams(stack.members, stack.start, stack.weights, capacity, stack.equality)
+
+
+@kernel
+def _budget_is_sound(stack, i):
+    return _all_between(stack.capacity[_row(stack.capacity, i)], 0.0, _LARGEST)
+
+
+@kernel
+def _take_frank_wolfe(stack, i):
+    return FrankWolfeOptions(stack.step_size, stack.tol, stack.curvature[_row(stack.curvature, i)])
+
+
+@kernel
+def _take_two_phase(stack, i):
+    return TwoPhaseOptions(take(stack.phase, i))
+
+
+@kernel
+def _take_same(options, i):
+    return options
+
+
+@kernel
+def _bound(value, gap):
+    """f(0) + max <grad f(0), v>, an upper bound by concavity along non-negative directions."""
+    bound = value[0] + gap[0]
+    return math.inf if math.isnan(bound) else bound
+
+
+@kernel
+def _run_frank_wolfe(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
+    code = PAUSED
+    while code == PAUSED:
+        code = frank_wolfe_loop(
+            objective, feasible_set, options, scratch.floats, scratch.integers, x, upper, k_max, k_max, value, gap
+        )
+    return code, _bound(value, gap)
+
+
+@kernel
+def _run_additive(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
+    code = PAUSED
+    while code == PAUSED:
+        code = additive_loop(
+            objective, feasible_set, options, scratch.floats, scratch.integers, x, upper, k_max, k_max, value, gap
+        )
+    return code, _bound(value, gap)
+
+
+@kernel
+def _run_projected_gradient(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
+    code = PAUSED
+    while code == PAUSED:
+        code = projected_gradient_loop(
+            objective, feasible_set, options, scratch.floats, scratch.integers, x, upper, k_max, k_max, value, gap
+        )
+    return code, _bound(value, gap)
+
+
+@kernel
+def _run_two_phase(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
+    numbers, control = scratch.floats, scratch.integers
+    code, bound = run(options.phase, objective, feasible_set, scratch, x, upper, k_max, value, gap)
+    if code != CONVERGED and code != FINISHED:
+        return code, bound
+    first_value, first_gap, first_k, first_lmo = numbers[VALUE], numbers[GAP], control[K], control[N_LMO]
+    for j in range(x.size):
+        scratch.x[j] = 0.0
+        scratch.upper[j] = max(upper[j] - x[j], 0.0)
+    control[:] = 0
+    code_2, _ = run(
+        options.phase, objective, feasible_set, scratch, scratch.x, scratch.upper, k_max, scratch.value, scratch.gap
+    )
+    if code_2 != CONVERGED and code_2 != FINISHED:
+        return code_2, bound
+    control[N_LMO] += first_lmo
+    if numbers[VALUE] > first_value:
+        assign(x, scratch.x)
+        assign(value, scratch.value)
+        assign(gap, scratch.gap)
+        return code_2, bound
+    numbers[VALUE], numbers[GAP], control[K] = first_value, first_gap, first_k
+    return code, bound
+
+
+TAKE.table.update(
+    {
+        QuadraticStack: _take_quadratic,
+        SoftmaxStack: _take_softmax,
+        FactorStack: _take_factor,
+        PolytopeStack: _take_polytope,
+        BoxStack: _take_box,
+        BudgetStack: _take_budget,
+        FrankWolfeStack: _take_frank_wolfe,
+        TwoPhaseStack: _take_two_phase,
+        AdditiveOptions: _take_same,
+        ProjectedGradientOptions: _take_same,
+    }
+)
+IS_SOUND.table.update(
+    {
+        QuadraticStack: _quadratic_is_sound,
+        SoftmaxStack: _softmax_is_sound,
+        FactorStack: _factor_is_sound,
+        PolytopeStack: _polytope_is_sound,
+        BoxStack: _box_is_sound,
+        BudgetStack: _budget_is_sound,
+    }
+)
+RUN.table.update(
+    {
+        FrankWolfeOptions: _run_frank_wolfe,
+        AdditiveOptions: _run_additive,
+        ProjectedGradientOptions: _run_projected_gradient,
+        TwoPhaseOptions: _run_two_phase,
+    }
+)
+
+
+@kernel
+def work_size(objectives, sets):
+    """Lengths of the flat arrays of one solve."""
+    floats, integers = objective_size(take(objectives, 0))
+    set_floats, set_integers = set_size(take(sets, 0))
+    return floats + set_floats, integers + set_integers
+
+
+@kernel
+def solve_stack(objectives, sets, bounds, options, scratch, k_max, answers):
+    """Solves the problems of the stacks one after the other; problem i answers in row i."""
+    control, numbers = scratch.integers, scratch.floats
+    for i in range(answers.code.size):
+        upper = bounds[_row(bounds, i)]
+        if not (is_sound(objectives, i) and is_sound(sets, i) and _all_between(upper, 0.0, _LARGEST)):
+            answers.code[i] = REFUSED
+            continue
+        x = answers.x[i]
+        x[:] = 0.0
+        control[:] = 0
+        trace_row = _row(answers.trace_value, i)
+        code, bound = run(
+            take(options, i), take(objectives, i), take(sets, i), scratch, x, upper, k_max,
+            answers.trace_value[trace_row], answers.trace_gap[trace_row],
+        )  # fmt: skip
+        answers.value[i] = numbers[VALUE]
+        answers.fw_gap[i] = numbers[GAP]
+        answers.upper_bound[i] = bound
+        answers.n_iter[i] = control[K]
+        answers.n_lmo[i] = control[N_LMO]
+        answers.code[i] = code
+        if answers.trace_value.shape[0] > 1 or answers.code.size == 1:
+            for k in range(control[K] + 1, k_max + 1):
+                answers.trace_value[trace_row, k] = math.nan
+                answers.trace_gap[trace_row, k] = math.nan
