@@ -15,17 +15,18 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._dispatch import operation
-from drsub_fast._driver import CONVERGED, FINISHED, GAP, N_LMO, VALUE, K
+from drsub_fast._driver import CONVERGED, FINISHED, GAP, N_LMO, STALLED, VALUE, K, open_run
 from drsub_fast._jit import kernel
 from drsub_fast._vector import assign, dot
 from drsub_fast.objectives.base import objective_size
 from drsub_fast.objectives.quadratic import QuadraticParams
 from drsub_fast.objectives.softmax import SoftmaxParams
-from drsub_fast.sets.base import PAUSED, set_size
+from drsub_fast.sets.base import OK, PAUSED, lmo, set_size
 from drsub_fast.sets.box import BoxParams
 from drsub_fast.sets.knapsack import KnapsackParams
 from drsub_fast.sets.polytope import PolytopeParams
 from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions, frank_wolfe_loop
+from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, fully_corrective_loop
 from drsub_fast.solvers.nonmonotone import AdditiveOptions, additive_loop
 from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions, projected_gradient_loop
 
@@ -48,9 +49,13 @@ BudgetStack = namedtuple("BudgetStack", KnapsackParams._fields)
 FrankWolfeStack = namedtuple("FrankWolfeStack", "step_size tol curvature")
 TwoPhaseStack = namedtuple("TwoPhaseStack", "phase")
 TwoPhaseOptions = namedtuple("TwoPhaseOptions", "phase")
+MultiStartOptions = namedtuple("MultiStartOptions", "costs phase")
 
-#: Workspace of one worker: flat arrays of the loop; iterate, bounds and traces of a second phase.
-Scratch = namedtuple("Scratch", "floats integers x upper value gap")
+#: Workspace of one worker: flat arrays of the loop; for methods of several solves the iterate, bounds and
+#: traces of one of them, and what is known of the best.
+Scratch = namedtuple("Scratch", "floats integers x upper value gap best_numbers best_counts")
+_BEST_VALUE, _BEST_GAP = range(2)
+_BEST_CODE, _BEST_K, _BEST_LMO = range(3)
 
 #: Where answers go, each with one row a problem (the traces may have one row in all).
 Answers = namedtuple("Answers", "x value fw_gap upper_bound code n_iter n_lmo trace_value trace_gap")
@@ -227,29 +232,98 @@ def _run_projected_gradient(options, objective, feasible_set, scratch, x, upper,
 
 
 @kernel
-def _run_two_phase(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
-    numbers, control = scratch.floats, scratch.integers
-    code, bound = run(options.phase, objective, feasible_set, scratch, x, upper, k_max, value, gap)
-    if code != CONVERGED and code != FINISHED:
-        return code, bound
-    first_value, first_gap, first_k, first_lmo = numbers[VALUE], numbers[GAP], control[K], control[N_LMO]
+def _run_fully_corrective(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
+    code = PAUSED
+    while code == PAUSED:
+        code = fully_corrective_loop(
+            objective, feasible_set, options, scratch.floats, scratch.integers, x, upper, k_max, k_max, value, gap
+        )
+    return code, _bound(value, gap)
+
+
+@kernel
+def is_solved(code):
+    """Whether the loop itself came to its end."""
+    return code in (CONVERGED, FINISHED, STALLED)
+
+
+@kernel
+def _forget(scratch):
+    """Before the first of several solves of a problem."""
+    scratch.best_numbers[:] = -math.inf
+    scratch.best_counts[:] = 0
+
+
+@kernel
+def _consider(scratch, code, x, value, gap):
+    """Keeps the answer of one of several solves, in the scratch arrays, if its value is the largest so far."""
+    numbers, counts = scratch.best_numbers, scratch.best_counts
+    counts[_BEST_LMO] += scratch.integers[N_LMO]
+    if scratch.floats[VALUE] > numbers[_BEST_VALUE]:
+        numbers[_BEST_VALUE], numbers[_BEST_GAP] = scratch.floats[VALUE], scratch.floats[GAP]
+        counts[_BEST_K], counts[_BEST_CODE] = scratch.integers[K], code
+        assign(x, scratch.x)
+        for k in range(counts[_BEST_K] + 1):
+            value[k] = scratch.value[k]
+            gap[k] = scratch.gap[k]
+
+
+@kernel
+def _second_phase(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
+    """One more solve, over Q = {y in P : y <= u - x}, as in Algorithm 1; the code of the better answer."""
     for j in range(x.size):
         scratch.x[j] = 0.0
         scratch.upper[j] = max(upper[j] - x[j], 0.0)
-    control[:] = 0
-    code_2, _ = run(
-        options.phase, objective, feasible_set, scratch, scratch.x, scratch.upper, k_max, scratch.value, scratch.gap
+    scratch.integers[:] = 0
+    code, _ = run(
+        options, objective, feasible_set, scratch, scratch.x, scratch.upper, k_max, scratch.value, scratch.gap
     )
-    if code_2 != CONVERGED and code_2 != FINISHED:
-        return code_2, bound
-    control[N_LMO] += first_lmo
-    if numbers[VALUE] > first_value:
-        assign(x, scratch.x)
-        assign(value, scratch.value)
-        assign(gap, scratch.gap)
-        return code_2, bound
-    numbers[VALUE], numbers[GAP], control[K] = first_value, first_gap, first_k
-    return code, bound
+    if not is_solved(code):
+        return code
+    _consider(scratch, code, x, value, gap)
+    numbers, counts = scratch.best_numbers, scratch.best_counts
+    scratch.floats[VALUE], scratch.floats[GAP] = numbers[_BEST_VALUE], numbers[_BEST_GAP]
+    scratch.integers[K], scratch.integers[N_LMO] = counts[_BEST_K], counts[_BEST_LMO]
+    return counts[_BEST_CODE]
+
+
+@kernel
+def _run_two_phase(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
+    _forget(scratch)
+    assign(scratch.x, x)
+    code, bound = run(
+        options.phase, objective, feasible_set, scratch, scratch.x, upper, k_max, scratch.value, scratch.gap
+    )
+    if not is_solved(code):
+        return code, bound
+    _consider(scratch, code, x, value, gap)
+    return _second_phase(options.phase, objective, feasible_set, scratch, x, upper, k_max, value, gap), bound
+
+
+@kernel
+def _run_multi_start(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
+    _forget(scratch)
+    bound = math.inf
+    n = x.size
+    for s in range(options.costs.shape[0]):
+        scratch.integers[:] = 0
+        scratch.x[:] = 0.0
+        if s > 0:
+            for j in range(n):
+                scratch.upper[j] = options.costs[s, j] / upper[j] if upper[j] > 0.0 else 0.0
+            _, _, set_work = open_run(objective, feasible_set, n, scratch.floats, scratch.integers)
+            code = lmo(feasible_set, set_work, scratch.upper, upper, scratch.x)
+            if code != OK:
+                return code, bound
+        code, start_bound = run(
+            options.phase, objective, feasible_set, scratch, scratch.x, upper, k_max, scratch.value, scratch.gap
+        )
+        if not is_solved(code):
+            return code, bound
+        if s == 0:
+            bound = start_bound
+        _consider(scratch, code, x, value, gap)
+    return _second_phase(options.phase, objective, feasible_set, scratch, x, upper, k_max, value, gap), bound
 
 
 TAKE.table.update(
@@ -263,6 +337,8 @@ TAKE.table.update(
         FrankWolfeStack: _take_frank_wolfe,
         TwoPhaseStack: _take_two_phase,
         AdditiveOptions: _take_same,
+        FullyCorrectiveOptions: _take_same,
+        MultiStartOptions: _take_same,
         ProjectedGradientOptions: _take_same,
     }
 )
@@ -280,6 +356,8 @@ RUN.table.update(
     {
         FrankWolfeOptions: _run_frank_wolfe,
         AdditiveOptions: _run_additive,
+        FullyCorrectiveOptions: _run_fully_corrective,
+        MultiStartOptions: _run_multi_start,
         ProjectedGradientOptions: _run_projected_gradient,
         TwoPhaseOptions: _run_two_phase,
     }

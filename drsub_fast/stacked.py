@@ -13,12 +13,13 @@ import time
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from inspect import signature
 
 import numpy as np
 import scipy.sparse
 
 from drsub_fast._checks import as_count, as_real, one_of
-from drsub_fast._driver import CONVERGED, FINISHED, N_CONTROL, N_NUMBERS
+from drsub_fast._driver import CONVERGED, FINISHED, N_CONTROL, N_NUMBERS, STALLED
 from drsub_fast._threads import one_blas_thread, progress_bar, worker_count
 from drsub_fast.checkpoint import Checkpoint, fingerprint
 from drsub_fast.objectives.quadratic import Quadratic
@@ -27,16 +28,19 @@ from drsub_fast.result import Status
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.budget import Budget
 from drsub_fast.sets.polytope import Polytope
-from drsub_fast.solvers.frank_wolfe import SHORT, STEP_SIZES, frank_wolfe
-from drsub_fast.solvers.nonmonotone import AdditiveOptions, monotone_frank_wolfe, nonmonotone_frank_wolfe
-from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions, projected_gradient
-from drsub_fast.solvers.two_phase import two_phase_frank_wolfe
+from drsub_fast.solvers.frank_wolfe import SHORT, STEP_SIZES
+from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, atoms_size
+from drsub_fast.solvers.maximize import METHODS, default_starts, maximize
+from drsub_fast.solvers.multi_start import random_costs
+from drsub_fast.solvers.nonmonotone import AdditiveOptions
+from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions
 from drsub_fast.stack_loop import (
     Answers,
     BoxStack,
     BudgetStack,
     FactorStack,
     FrankWolfeStack,
+    MultiStartOptions,
     PolytopeStack,
     QuadraticStack,
     Scratch,
@@ -51,8 +55,9 @@ logger = logging.getLogger("drsub_fast")
 # Codes of a problem beside those of the loop; from FIRST_STATUS on, the position of a status in STATUSES.
 UNTOUCHED, FIRST_STATUS = -2, 100
 STATUSES = tuple(Status)
+_SOLVED = (CONVERGED, FINISHED, STALLED)
 
-Method = namedtuple("Method", "solver finished options")
+Method = namedtuple("Method", "finished options")
 Family = namedtuple("Family", "arguments single")
 
 #: Objectives and sets by their arguments, with the number of axes that an argument has for one problem.
@@ -67,14 +72,18 @@ _SETS = (
     Family({"upper": 1}, Box),
 )
 
-#: The methods: ordinary solver, status when all steps are taken, options that the solver takes.
+#: The methods: status when all steps are taken, and their options with defaults beyond ``max_iter`` and ``lmo``.
 _METHODS = {
-    "frank-wolfe": Method(frank_wolfe, Status.MAX_ITER, ("tol", "step_size", "curvature")),
-    "two-phase-frank-wolfe": Method(two_phase_frank_wolfe, Status.MAX_ITER, ("tol", "step_size", "curvature")),
-    "nonmonotone-frank-wolfe": Method(nonmonotone_frank_wolfe, Status.COMPLETED, ()),
-    "monotone-frank-wolfe": Method(monotone_frank_wolfe, Status.COMPLETED, ()),
-    "projected-gradient": Method(projected_gradient, Status.COMPLETED, ("tol",)),
+    "frank-wolfe": Method(Status.MAX_ITER, ("tol", "step_size", "curvature")),
+    "fully-corrective-frank-wolfe": Method(Status.MAX_ITER, ("tol",)),
+    "monotone-frank-wolfe": Method(Status.COMPLETED, ()),
+    "multi-start": Method(Status.MAX_ITER, ("tol", "n_starts", "seed")),
+    "nonmonotone-frank-wolfe": Method(Status.COMPLETED, ()),
+    "projected-gradient": Method(Status.COMPLETED, ("tol",)),
+    "two-phase-frank-wolfe": Method(Status.MAX_ITER, ("tol", "step_size", "curvature", "subroutine")),
 }
+#: Subroutines of the two-phase method that the compiled loop knows.
+_SUBROUTINES = ("frank-wolfe", "fully-corrective-frank-wolfe")
 
 #: Seconds of work that a worker takes at a time.
 _TURN = 0.02
@@ -95,7 +104,7 @@ class StackedResult:
     x : ndarray, shape (B, n)
         Points returned by the method; NaN where a problem failed.
     value, fw_gap, upper_bound : ndarray, shape (B,)
-        f(x); Frank-Wolfe gap; a proven upper bound of the maximum. NaN where a problem failed.
+        f(x); Frank-Wolfe gap; f(0) + max <grad f(0), v>, which bounds the maximum. NaN where a problem failed.
     status : ndarray of Status, shape (B,)
         Why each run stopped; ``result.status == Status.FAILED`` selects the failures.
     n_iter, n_lmo : ndarray of int, shape (B,)
@@ -301,7 +310,7 @@ class _Batch:
     def __init__(self, problems, method, max_iter, options, lmo, on_error, trace):
         self.problems, self.method, self.max_iter = problems, method, max_iter
         self.options, self.lmo, self.on_error = options, lmo, on_error
-        self.solver, self.finished, _ = _METHODS[method]
+        self.finished = _METHODS[method].finished
         count, n = problems.count, problems.n
         self.answers = Answers(
             np.full((count, n), np.nan),
@@ -314,6 +323,9 @@ class _Batch:
         is_polytope = problems.set.single is Polytope
         self.by_solver = is_polytope and lmo == "highs"
         m = problems.arguments["b"].data.shape[1] if is_polytope else 0
+        self.costs = None
+        if method == "multi-start":
+            self.costs = random_costs(np.ones(n), options["n_starts"], options["seed"])
         self.mode = _polytope_mode(m, n, lmo) if is_polytope else 0
         self.m = m
 
@@ -323,22 +335,29 @@ class _Batch:
         D, AT = np.empty((n, n)), np.empty((n, self.m))
         set_stack, _ = self.problems.set_stack(0, 1, AT, self.mode)
         floats, integers = work_size(self.problems.objective_stack(0, 1, D), set_stack)
+        atoms = atoms_size(n)
         scratch = Scratch(
-            np.empty(N_NUMBERS + 7 * n + floats), np.zeros(N_CONTROL + integers, np.int64),
-            *np.empty((2, n)), *np.empty((2, k_max + 1)),
+            np.empty(N_NUMBERS + 7 * n + floats + atoms[0]), np.zeros(N_CONTROL + integers + atoms[1], np.int64),
+            *np.empty((2, n)), *np.empty((2, k_max + 1)), np.empty(2), np.empty(3, np.int64),
         )  # fmt: skip
         return D, AT, scratch, np.empty((2, 1, k_max + 1))
 
     def option_stack(self, first, last, upper):
         """Options of the loop for the problems first..last - 1."""
-        if self.method in ("nonmonotone-frank-wolfe", "monotone-frank-wolfe"):
-            return AdditiveOptions(self.max_iter, self.method == "nonmonotone-frank-wolfe")
-        if self.method == "projected-gradient":
-            return ProjectedGradientOptions(0.0, self.options["tol"])
-        rule = STEP_SIZES[self.options["step_size"]]
-        curvature = self._curvatures(first, last, upper) if rule == SHORT else np.ones(1)
-        phase = FrankWolfeStack(rule, self.options["tol"], curvature)
-        return TwoPhaseStack(phase) if self.method == "two-phase-frank-wolfe" else phase
+        method, options = self.method, self.options
+        if method in ("nonmonotone-frank-wolfe", "monotone-frank-wolfe"):
+            return AdditiveOptions(self.max_iter, method == "nonmonotone-frank-wolfe")
+        if method == "projected-gradient":
+            return ProjectedGradientOptions(0.0, options["tol"])
+        if method == "multi-start":
+            return MultiStartOptions(self.costs, FullyCorrectiveOptions(options["tol"]))
+        if "fully-corrective-frank-wolfe" in (method, options.get("subroutine")):
+            phase = FullyCorrectiveOptions(options["tol"])
+        else:
+            rule = STEP_SIZES[options["step_size"]]
+            curvature = self._curvatures(first, last, upper) if rule == SHORT else np.ones(1)
+            phase = FrankWolfeStack(rule, options["tol"], curvature)
+        return TwoPhaseStack(phase) if method == "two-phase-frank-wolfe" else phase
 
     def solve(self, worker, piece):
         """Solves a range of problems, by the kernel and what it leaves by the ordinary solver."""
@@ -352,7 +371,7 @@ class _Batch:
                 answers = answers._replace(trace_value=traces[0], trace_gap=traces[1])
             options = self.option_stack(first, last, upper)
             solve_stack(objectives, sets, upper, options, scratch, self.max_iter, answers)
-        for i in np.flatnonzero((answers.code != CONVERGED) & (answers.code != FINISHED)):
+        for i in np.flatnonzero(~np.isin(answers.code, _SOLVED)):
             self.solve_alone(first + int(i))
 
     def _curvatures(self, first, last, upper):
@@ -376,7 +395,7 @@ class _Batch:
             options["curvature"] = float(options["curvature"].one(i))
         try:
             f, P = self.problems.single(i)
-            result = self.solver(f, P, max_iter=self.max_iter, lmo=self.lmo, **options)
+            result = maximize(f, P, self.method, max_iter=self.max_iter, lmo=self.lmo, **options)
         except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
             if self.on_error == "raise":
                 raise _Failure(i, error) from error
@@ -412,6 +431,7 @@ class _Batch:
         """Status of each problem of a range."""
         code = self.answers.code[piece].copy()
         code[code == CONVERGED] = FIRST_STATUS + STATUSES.index(Status.CONVERGED)
+        code[code == STALLED] = FIRST_STATUS + STATUSES.index(Status.STALLED)
         code[code == FINISHED] = FIRST_STATUS + STATUSES.index(self.finished)
         return np.array(STATUSES, dtype=object)[code - FIRST_STATUS]
 
@@ -456,7 +476,7 @@ class _Batch:
     def close(self):
         """Marks what was not solved as interrupted."""
         code = self.answers.code
-        for i in np.flatnonzero((code != CONVERGED) & (code != FINISHED) & (code < FIRST_STATUS)):
+        for i in np.flatnonzero(~np.isin(code, _SOLVED) & (code < FIRST_STATUS)):
             self.fail(int(i), f"problem {i}: {Status.INTERRUPTED.value}", Status.INTERRUPTED)
         self.messages = dict(sorted(self.messages.items()))
 
@@ -480,11 +500,16 @@ def _open_checkpoint(folder, batch):
     return checkpoint, [range(i, min(i + size, problems.count)) for i in range(0, problems.count, size)]
 
 
-def _checked_options(method, tol, step_size, curvature):
+def _checked_options(method, n, tol, step_size, curvature, subroutine, n_starts, seed):
     """Options of a method, as the ordinary solver takes them."""
-    takes = _METHODS[one_of(method, "method", tuple(_METHODS))].options
+    takes = _METHODS[method].options
     options = {"tol": as_real(tol, "tol", lower=0.0)} if "tol" in takes else {}
-    if "step_size" in takes:
+    if "n_starts" in takes:
+        options["n_starts"] = default_starts(n) if n_starts is None else as_count(n_starts, "n_starts", lower=1)
+        options["seed"] = as_count(seed, "seed")
+    if "subroutine" in takes:
+        options["subroutine"] = one_of(subroutine, "subroutine", _SUBROUTINES)
+    if "step_size" in takes and subroutine == "frank-wolfe":
         options["step_size"] = one_of(step_size, "step_size", tuple(STEP_SIZES))
         if curvature is not None:
             options["curvature"] = _Argument(curvature, "curvature", 0)
@@ -493,8 +518,8 @@ def _checked_options(method, tol, step_size, curvature):
 
 def maximize_stacked(
     *, H=None, h=None, c=0.0, L=None, factor=None, unit_box=True, A=None, b=None, k=None, upper=None,
-    method="two-phase-frank-wolfe", max_iter=100, tol=1e-6, step_size="open-loop", curvature=None, lmo="auto",
-    n_jobs=None, on_error="record", trace=False, checkpoint=None, progress=False,
+    method="auto", max_iter=None, tol=1e-6, step_size="open-loop", curvature=None, subroutine="frank-wolfe",
+    n_starts=None, seed=0, lmo="auto", n_jobs=None, on_error="record", trace=False, checkpoint=None, progress=False,
 ):  # fmt: skip
     """Solves many problems of one size, given as stacked arrays.
 
@@ -512,9 +537,8 @@ def maximize_stacked(
     k, upper : array_like, shapes ([B]), ([B,] n)
         Budget sets, as in `Budget`. With ``upper`` alone: boxes.
     method : str
-        "frank-wolfe", "two-phase-frank-wolfe", "nonmonotone-frank-wolfe", "monotone-frank-wolfe" or
-        "projected-gradient".
-    max_iter, tol, step_size, lmo
+        A name in `METHODS`; "auto" is "multi-start", as in `maximize`.
+    max_iter, tol, step_size, subroutine, n_starts, seed, lmo
         As in the solver of that method.
     curvature : array_like, shape ([B]), optional
         C >= C_f(P) for short steps; by default the objective's own bound.
@@ -561,14 +585,16 @@ def maximize_stacked(
         "H": H, "h": h, "c": None if H is None else c, "L": L, "factor": factor, "A": A, "b": b, "k": k,
         "upper": upper,
     }  # fmt: skip
-    options = _checked_options(method, tol, step_size, curvature)
+    method = "multi-start" if method == "auto" else one_of(method, "method", ("auto", *_METHODS))
     one_of(on_error, "on_error", ("record", "raise"))
     one_of(lmo, "lmo", ("auto", "highs", "kernel"))
     n_jobs = worker_count(n_jobs)
-    batch = _Batch(
-        _Problems(arguments, unit_box), method, as_count(max_iter, "max_iter"), options, lmo, on_error, trace
-    )
-    count = batch.problems.count
+    problems = _Problems(arguments, unit_box)
+    if max_iter is None:
+        max_iter = signature(METHODS[method]).parameters["max_iter"].default
+    options = _checked_options(method, problems.n, tol, step_size, curvature, subroutine, n_starts, seed)
+    batch = _Batch(problems, method, as_count(max_iter, "max_iter"), options, lmo, on_error, trace)
+    count = problems.count
     pieces, store = [range(count)], None
     if checkpoint is not None:
         store, pieces = _open_checkpoint(checkpoint, batch)

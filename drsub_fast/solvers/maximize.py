@@ -19,11 +19,9 @@ METHODS = {
 }
 
 
-def _default_starts(f):
+def default_starts(n):
     """Number of starts by size: the time of a local solve grows like n^3."""
-    if not f.compiled:
-        return 2
-    return 16 if f.n <= 100 else 8 if f.n <= 300 else 4
+    return 16 if n <= 100 else 8 if n <= 300 else 4
 
 
 def maximize(f, P, method="auto", n_starts=None, seed=0, **options):
@@ -68,7 +66,9 @@ def maximize(f, P, method="auto", n_starts=None, seed=0, **options):
     if solver is None:
         one_of(method, "method", ("auto", *METHODS))
     if solver is multi_start:
-        return multi_start(f, P, _default_starts(f) if n_starts is None else n_starts, seed, **options)
+        if n_starts is None:
+            n_starts = default_starts(f.n) if f.compiled else 2
+        return multi_start(f, P, n_starts, seed, **options)
     if n_starts is not None and as_count(n_starts, "n_starts", lower=1) > 1:
         raise ValueError(f"method {method!r} has one start; use method='multi-start' for n_starts = {n_starts}")
     return solver(f, P, **options)
