@@ -1,5 +1,6 @@
 """Continuous DR-submodular maximisation over down-closed convex sets."""
 
+from drsub_fast.batch import maximize_iter, maximize_many
 from drsub_fast.conic import (
     OrthantCheck,
     OrthantObjective,
@@ -90,6 +91,8 @@ __all__ = [
     "improve_set",
     "infer_signs",
     "maximize",
+    "maximize_iter",
+    "maximize_many",
     "maximize_stacked",
     "monotone_frank_wolfe",
     "multi_start",

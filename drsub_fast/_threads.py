@@ -11,6 +11,7 @@ from drsub_fast._checks import as_count
 _lock = threading.Lock()
 _inside = 0
 _limiter = None
+_controller = None
 
 
 def worker_count(n_jobs):
@@ -39,11 +40,12 @@ def one_blas_thread():
     Workers that each start BLAS threads of their own oversubscribe the processors, and the number of BLAS
     threads changes the rounding of results.
     """
-    global _inside, _limiter
+    global _inside, _limiter, _controller
     with _lock:
         _inside += 1
         if _inside == 1:
-            _limiter = ThreadpoolController().limit(limits=1, user_api="blas")
+            _controller = _controller or ThreadpoolController()
+            _limiter = _controller.limit(limits=1, user_api="blas")
     try:
         yield
     finally:

@@ -23,7 +23,7 @@ _FORMAT = 1
 def fingerprint(*parts):
     """Hex digest of arrays, numbers, texts, containers and objects made of them.
 
-    Equal content has an equal digest in every process. Functions count by their name.
+    Equal content has an equal digest in every process. Functions count by their name and code.
     """
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
@@ -49,7 +49,8 @@ def _feed(digest, part):
         for item in part:
             _feed(digest, item)
     elif hasattr(part, "__qualname__"):
-        digest.update(f"function {part.__module__}.{part.__qualname__}".encode())
+        code = getattr(getattr(part, "py_func", part), "__code__", None)
+        digest.update(f"function {part.__module__}.{part.__qualname__} {code and code.co_code!r}".encode())
     else:
         digest.update(f"object {type(part).__qualname__}".encode())
         state = vars(part) if is_dataclass(part) else part.__getstate__()

@@ -220,6 +220,10 @@ class Objective:
     unit_box = False
     compiled = True
 
+    def __getstate__(self):
+        # What solves have remembered about the object is left out: equal objects have equal states.
+        return {name: item for name, item in vars(self).items() if name not in ("_guarantees", "_work_size")}
+
     @property
     def params(self):
         """Parameter namedtuple that the kernels take."""

@@ -124,6 +124,10 @@ class FeasibleSet:
     _unit_upper = None
     _lower = 0.0
 
+    def __getstate__(self):
+        # What solves have remembered about the object is left out: equal objects have equal states.
+        return {name: item for name, item in vars(self).items() if name not in ("_unit_upper", "_work_sizes")}
+
     def params(self, lmo="auto"):
         """Parameter namedtuple that the kernels take; ``lmo`` matters to polytopes only."""
         return self._params
