@@ -300,7 +300,7 @@ class Run:
 
     def bound_at_start(self):
         """f(0) + max <grad f(0), v>, an upper bound by concavity along non-negative directions."""
-        if not self.from_zero or math.isnan(self.trace_gap[0]):
+        if not self.from_zero or math.isnan(self.trace_gap[0]) or not self.f.dr_submodular_on(self.upper):
             return math.inf
         return float(self.trace_value[0] + self.trace_gap[0])
 
@@ -357,7 +357,11 @@ def guarantee(f, P, ratio, statement, premise, check):
     known = f.__dict__.setdefault("_guarantees", {})
     stored = known.get(statement)
     if stored is None or stored[0] is not upper:
-        stored = known[statement] = (upper, Guarantee(ratio, statement, premise, check(upper)))
+        dr_submodular, holds = f.dr_submodular_on(upper), check(upper)
+        if not dr_submodular:
+            premise = f"f is DR-submodular and {premise}"
+            holds = False if dr_submodular is False or holds is False else None
+        stored = known[statement] = (upper, Guarantee(ratio, statement, premise, holds))
     return stored[1]
 
 

@@ -157,6 +157,13 @@ class OrthantObjective(Objective):
     def __repr__(self):
         return f"OrthantObjective({self.g!r})"
 
+    def dr_submodular_on(self, upper):
+        known = getattr(self.g, "orthant_dr_submodular_on", None)
+        if known is None:
+            return None
+        _, alpha, shift = self._params
+        return known(alpha, np.maximum(np.abs(shift), np.abs(shift + alpha * upper)))
+
 
 def orthant_quadratic(H, h, c=0.0, *, alpha, shift=None):
     """The quadratic g(y) = 1/2 y'Hy + h'y + c in the coordinates y = shift + alpha * x.

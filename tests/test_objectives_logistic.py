@@ -110,3 +110,15 @@ def test_errors(arguments, message):
     arguments = {"Z": [[1.0, 2.0], [0.5, 1.0]], "y": [1, -1], **arguments}
     with pytest.raises(ValueError, match=message):
         ds.LogisticNonconvex(**arguments)
+
+
+def test_where_diminishing_returns_are_known():
+    Z, y = data()
+    f = ds.LogisticNonconvex(Z, y, weight=0.1, gamma=2.0)
+    assert f.dr_submodular_on(np.full(N, f.dr_radius)) is True
+    assert f.dr_submodular_on(np.full(N, 1.1 * f.dr_radius)) is None
+    alpha = np.array([1.0, -1.0, -1.0, 1.0])
+    mixed = ds.LogisticNonconvex(Z * alpha, y, weight=0.1, gamma=2.0)
+    assert mixed.dr_submodular_on(np.full(N, 0.1)) is None
+    assert ds.OrthantObjective(mixed, alpha).dr_submodular_on(np.full(N, 0.1)) is True
+    assert ds.OrthantObjective(mixed, alpha, 0.5 * alpha).dr_submodular_on(np.full(N, 0.1)) is None

@@ -118,6 +118,7 @@ def test_pca_on_data_of_one_sign_is_dr_supermodular():
     rng = np.random.default_rng(4)
     f = ds.NonnegativePCA(rng.random((20, 5)))
     assert not f.check_dr()
+    assert f.dr_submodular_on(np.ones(5)) is False
     assert ds.CallableObjective(lambda x: (-f.value(x), -f.gradient(x)), 5).check_dr()
     assert f.monotone_on(np.ones(5)) is True
     assert f.nonnegative_on(np.ones(5)) is True

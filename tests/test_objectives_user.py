@@ -160,3 +160,17 @@ def test_an_error_in_the_users_function_reaches_the_user():
 
     with pytest.raises(ZeroDivisionError, match="in the user's function"):
         ds.nonmonotone_frank_wolfe(ds.CallableObjective(broken, 3), ds.Box(np.ones(3)))
+
+
+def test_bounds_are_claimed_only_where_diminishing_returns_are_declared():
+    P = ds.Budget(1.5, np.ones(3))
+    reference = ds.nonmonotone_frank_wolfe(ds.Quadratic(H, h), P, max_iter=5)
+    silent = ds.nonmonotone_frank_wolfe(ds.CallableObjective(pair, 3, nonnegative=True), P, max_iter=5)
+    declared = ds.nonmonotone_frank_wolfe(
+        ds.CallableObjective(pair, 3, dr_submodular=True, nonnegative=True), P, max_iter=5
+    )
+    refuted = ds.nonmonotone_frank_wolfe(ds.CallableObjective(pair, 3, dr_submodular=False), P, max_iter=5)
+    assert silent.upper_bound == refuted.upper_bound == np.inf
+    assert declared.upper_bound == pytest.approx(reference.upper_bound)
+    assert (silent.guarantee.holds, declared.guarantee.holds, refuted.guarantee.holds) == (None, True, False)
+    assert "DR-submodular" in silent.guarantee.premise

@@ -294,6 +294,13 @@ class Objective:
         )
         return DRCheck(False, pair, point, worst_rate, message)
 
+    def dr_submodular_on(self, upper):
+        """Whether f is known to be DR-submodular on [0, upper]: True, False or None.
+
+        Bounds and guarantees of solvers are claimed where it is True.
+        """
+        return None
+
     def nonnegative_on(self, upper):
         """Whether f >= 0 on [0, upper] is known: True, False (a negative value is known), or None."""
         return None

@@ -201,6 +201,15 @@ class LogisticNonconvex(Objective):
             return math.inf
         return 1.0 / math.sqrt(self._params.gamma * (1.0 if self._params.capped else 3.0))
 
+    def dr_submodular_on(self, upper):
+        return self.orthant_dr_submodular_on(np.ones(self.n), upper)
+
+    def orthant_dr_submodular_on(self, alpha, reach):
+        """Whether f is known to be K_alpha-DR-submodular where |x_i| <= reach_i: True or None."""
+        signed = self._params.rows * alpha
+        one_sign = (signed >= 0.0).all(axis=1) | (signed <= 0.0).all(axis=1)
+        return True if one_sign.all() and np.max(reach) <= self.dr_radius else None
+
     def nonnegative_on(self, upper):
         # f(0) = -log 2.
         return False

@@ -123,6 +123,9 @@ class MeanField(Objective):
     def __repr__(self):
         return f"MeanField({self.extension!r})"
 
+    def dr_submodular_on(self, upper):
+        return self.extension.dr_submodular_on(upper)
+
     def nonnegative_on(self, upper):
         # The entropy is not negative; f(0) = F(empty).
         if self.extension.nonnegative_on(upper):

@@ -81,6 +81,9 @@ class Multilinear(Objective):
         x[list(items)] = 1.0
         return self.value(x)
 
+    def dr_submodular_on(self, upper):
+        return True
+
     def nonnegative_on(self, upper):
         return corners.nonnegative(self, np.minimum(upper, 1.0))
 
@@ -253,7 +256,7 @@ class Multilinear(Objective):
         return TableExtension(values)
 
     @staticmethod
-    def sampled(function, n, n_samples=100, seed=0):
+    def sampled(function, n, n_samples=100, seed=0, *, nonnegative=None, monotone=None):
         """Extension of any submodular function, estimated from samples.
 
         Parameters
@@ -267,6 +270,8 @@ class Multilinear(Objective):
         seed : int, default 0
             Seed of the uniform numbers. They are drawn once, so that the estimate is a fixed function
             of x, and its gradient antitone where F is submodular.
+        nonnegative, monotone : bool, optional
+            What is known of F.
 
         Notes
         -----
@@ -281,8 +286,16 @@ class Multilinear(Objective):
         >>> error, gradient_error = f.standard_error([0.5] * 4)
         >>> abs(f.value([0.5] * 4) - 1.3652) < 4 * error
         True
+
+        Continuous greedy for a set function of one's own:
+
+        >>> f = ds.Multilinear.sampled(lambda S: len({i // 2 for i in S}), n=6, n_samples=50)
+        >>> P = ds.Budget(3, [1.0] * 6)
+        >>> x = ds.monotone_frank_wolfe(f, P, max_iter=20).x
+        >>> sorted(i // 2 for i in ds.round_solution(f, P, x).items.tolist())
+        [0, 1, 2]
         """
-        return SampledExtension(function, n, n_samples, seed)
+        return SampledExtension(function, n, n_samples, seed, nonnegative, monotone)
 
 
 def _weight_of(element, weights):
@@ -528,11 +541,11 @@ class SampledExtension(Multilinear):
 
     compiled = False
 
-    def __init__(self, function, n, n_samples, seed):
+    def __init__(self, function, n, n_samples, seed, nonnegative, monotone):
         if not callable(function):
             raise TypeError(f"function must be callable, got {type(function).__name__}")
         self.n = as_count(n, "n", lower=1)
-        self._function = function
+        self._function, self._nonnegative, self._monotone = function, nonnegative, monotone
         self._uniforms = np.random.default_rng(seed).random((as_count(n_samples, "n_samples", lower=2), self.n))
         self._params = CallableParams(self.n, self._estimate)
 
@@ -544,11 +557,14 @@ class SampledExtension(Multilinear):
         error = np.sqrt(counts @ deviation**2 / (total - 1.0) / total)
         return float(error[0]), error[1:]
 
-    def nonnegative_on(self, upper):
+    def dr_submodular_on(self, upper):
         return None
 
+    def nonnegative_on(self, upper):
+        return self._nonnegative
+
     def monotone_on(self, upper):
-        return None
+        return self._monotone
 
     def _estimate(self, x):
         sample, counts = self._sample(x)

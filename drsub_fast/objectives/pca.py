@@ -52,6 +52,10 @@ class NonnegativePCA(Objective):
     def __repr__(self):
         return f"NonnegativePCA(n={self.n})"
 
+    def dr_submodular_on(self, upper):
+        active = upper > 0.0
+        return bool((self._params.H[np.ix_(active, active)] <= 0.0).all())
+
     def nonnegative_on(self, upper):
         return True
 

@@ -174,6 +174,9 @@ class Quadratic(Objective):
         """Constant."""
         return self._params.c
 
+    def dr_submodular_on(self, upper):
+        return True
+
     def nonnegative_on(self, upper):
         # x'Hx >= x'Hu on [0, u] because H <= 0, so f is at least a separable linear function there.
         H, h, c = self._params

@@ -520,6 +520,9 @@ class Softmax(Objective):
         """The upper bound that solvers use."""
         return np.minimum(upper, 1.0) if self.unit_box else upper
 
+    def dr_submodular_on(self, upper):
+        return True
+
     def nonnegative_on(self, upper):
         upper = self._clipped(upper)
         D = self._params.D

@@ -311,6 +311,9 @@ class Spectral(Objective):
     def __repr__(self):
         return f"Spectral(n={self.n}, p={len(self._params.offset)})"
 
+    def dr_submodular_on(self, upper):
+        return True
+
     def nonnegative_on(self, upper):
         # Without an offset f falls to -inf at 0.
         return self._has_offset

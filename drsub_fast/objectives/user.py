@@ -35,11 +35,15 @@ register_objective(CallableParams, evaluate=_evaluate)
 class _Declared(Objective):
     """What a user knows about an objective and states at its construction."""
 
-    def _declare(self, n, unit_box, nonnegative, monotone):
+    def _declare(self, n, unit_box, dr_submodular, nonnegative, monotone):
         self.n = as_count(n, "n", lower=1)
         self.unit_box = bool(unit_box)
+        self._dr_submodular = dr_submodular
         self._nonnegative = nonnegative
         self._monotone = monotone
+
+    def dr_submodular_on(self, upper):
+        return self._dr_submodular
 
     def nonnegative_on(self, upper):
         return self._nonnegative
@@ -62,8 +66,8 @@ class CallableObjective(_Declared):
         ``gradient(x)`` returns an array of shape (n,).
     unit_box : bool, default False
         Whether the function is meant for [0, 1]^n only.
-    nonnegative, monotone : bool, optional
-        What is known of f on the sets it is used with; guarantees rest on it.
+    dr_submodular, nonnegative, monotone : bool, optional
+        What is known of f on the sets it is used with; guarantees and upper bounds rest on it.
 
     Raises
     ------
@@ -85,11 +89,13 @@ class CallableObjective(_Declared):
 
     compiled = False
 
-    def __init__(self, function, n, gradient=None, *, unit_box=False, nonnegative=None, monotone=None):
+    def __init__(
+        self, function, n, gradient=None, *, unit_box=False, dr_submodular=None, nonnegative=None, monotone=None
+    ):
         for name, value in (("function", function), ("gradient", gradient)):
             if not callable(value) and not (name == "gradient" and value is None):
                 raise TypeError(f"{name} must be callable, got {type(value).__name__}")
-        self._declare(n, unit_box, nonnegative, monotone)
+        self._declare(n, unit_box, dr_submodular, nonnegative, monotone)
         self._function, self._gradient = function, gradient
         self._params = CallableParams(self.n, self._call)
 
@@ -142,8 +148,8 @@ class CompiledObjective(_Declared):
         Number of variables.
     unit_box : bool, default False
         Whether the function is meant for [0, 1]^n only.
-    nonnegative, monotone : bool, optional
-        What is known of f on the sets it is used with; guarantees rest on it.
+    dr_submodular, nonnegative, monotone : bool, optional
+        What is known of f on the sets it is used with; guarantees and upper bounds rest on it.
 
     Raises
     ------
@@ -165,12 +171,12 @@ class CompiledObjective(_Declared):
     ...     total = 1.0 + (w * x).sum()
     ...     grad[:] = w / total
     ...     return np.log(total)
-    >>> f = ds.CompiledObjective(saturation, (np.array([1.0, 3.0]),), n=2, monotone=True, nonnegative=True)
+    >>> f = ds.CompiledObjective(saturation, (np.array([1.0, 3.0]),), n=2, dr_submodular=True, monotone=True)
     >>> f.gradient([1.0, 0.0])
     array([0.5, 1.5])
     """
 
-    def __init__(self, function, args, n, *, unit_box=False, nonnegative=None, monotone=None):
+    def __init__(self, function, args, n, *, unit_box=False, dr_submodular=None, nonnegative=None, monotone=None):
         if not isinstance(function, Dispatcher) and not (config.DISABLE_JIT and callable(function)):
             raise TypeError(
                 f"function is a {type(function).__name__}, not compiled by Numba: decorate it with numba.njit, "
@@ -178,7 +184,7 @@ class CompiledObjective(_Declared):
             )
         if not isinstance(args, tuple):
             raise TypeError(f"args must be a tuple, got {type(args).__name__}")
-        self._declare(n, unit_box, nonnegative, monotone)
+        self._declare(n, unit_box, dr_submodular, nonnegative, monotone)
         self._function = function
         self._params = _compiled_params(function)(self.n, tuple(map(_as_argument, args)))
 
@@ -187,6 +193,10 @@ class CompiledObjective(_Declared):
 
     def __reduce__(self):
         build = partial(
-            CompiledObjective, unit_box=self.unit_box, nonnegative=self._nonnegative, monotone=self._monotone
+            CompiledObjective,
+            unit_box=self.unit_box,
+            dr_submodular=self._dr_submodular,
+            nonnegative=self._nonnegative,
+            monotone=self._monotone,
         )
         return build, (self._function, self._params.args, self.n)
