@@ -217,6 +217,22 @@ def test_a_wrong_row_is_noticed_and_the_state_made_anew():
     np.testing.assert_allclose(work.grad, grad, rtol=1e-11)
 
 
+def test_advance_along_a_sparse_direction_of_mixed_signs():
+    n = 30
+    f = ds.Softmax(random_kernel(n, 16))
+    rng = np.random.default_rng(16)
+    work, x = workspace(f), np.full(n, 0.5)
+    value = evaluate(f.params, work, x)
+    for _ in range(20):
+        d = np.zeros(n)
+        i, j = rng.choice(n, size=2, replace=False)
+        d[i], d[j] = 1.0 - x[i], -x[j]
+        value = advance(f.params, work, x, d, rng.choice([0.3, 1.0]), value)
+        expected, grad = f.value_and_gradient(x)
+        assert value == pytest.approx(expected, rel=1e-11)
+        np.testing.assert_allclose(work.grad, grad, rtol=1e-10, atol=1e-11)
+
+
 def test_contract_agrees_with_evaluate():
     n = 20
     f = ds.Softmax(random_kernel(n, 11))
@@ -332,6 +348,76 @@ def test_values_of_the_authors_solvers(shared_data, family):
                 assert f.value(x) == pytest.approx(float(data[f"{name}__{solver}_opt_f"]), abs=1e-10)
 
 
+def low_rank(n, k, seed):
+    return np.random.default_rng(seed).standard_normal((n, k)) / np.sqrt(k)
+
+
+@pytest.mark.parametrize(("n", "k"), [(32, 8), (50, 5), (90, 1)])
+def test_factor_agrees_with_kernel(n, k):
+    B = low_rank(n, k, n)
+    rng = np.random.default_rng(k)
+    f, dense = ds.Softmax(factor=B), ds.Softmax(B @ B.T)
+    assert type(f.params) is not type(dense.params)
+    np.testing.assert_allclose(f.L, B @ B.T, rtol=1e-14)
+    points = [np.zeros(n), np.full(n, 1e-12), np.full(n, 0.5), np.full(n, 1.0 - 1e-3), rng.uniform(size=n)]
+    for near in (1.0, 1.0 - 1e-14, 1.0 - 1e-6, 1.0 - 0.999e-3, 1.0 - 1.001e-3):
+        x = sparse_point(n, rng)
+        x[rng.integers(n)] = near
+        points.append(x)
+    ones = np.zeros(n)
+    ones[:k] = 1.0
+    points += [ones, np.where(ones, 1.0, rng.uniform(size=n))]
+    for x in points:
+        value, grad = f.value_and_gradient(x)
+        expected, expected_grad = dense.value_and_gradient(x)
+        assert value == pytest.approx(expected, rel=1e-11, abs=1e-11)
+        np.testing.assert_allclose(grad, expected_grad, rtol=1e-8, atol=1e-9 * (1.0 + np.abs(expected_grad).max()))
+
+
+def test_factor_with_more_coordinates_near_one_than_it_has_room_for():
+    B = low_rank(40, 3, 0)
+    x = np.full(40, 0.2)
+    x[:20] = 1.0 - 5e-4
+    f, dense = ds.Softmax(factor=B), ds.Softmax(B @ B.T)
+    assert f.value(x) == pytest.approx(dense.value(x), rel=1e-10)
+    np.testing.assert_allclose(f.gradient(x), dense.gradient(x), rtol=1e-6)
+    x[:3] = 1.0
+    assert f.value(x) == pytest.approx(dense.value(x), rel=1e-10)
+    x[:8] = 1.0
+    assert f.value(x) == -np.inf
+    assert np.isnan(f.gradient(x)).all()
+
+
+def test_factor_outside_the_unit_box():
+    B = low_rank(40, 3, 1)
+    x = np.full(40, 0.01)
+    x[5] = 1.5
+    assert np.isnan(ds.Softmax(factor=B).value(x))
+    sign, log_det = np.linalg.slogdet(x[:, None] * (B @ B.T - np.eye(40)) + np.eye(40))
+    value = ds.Softmax(factor=B, unit_box=False).value(x)
+    assert value == pytest.approx(log_det, rel=1e-11) if sign > 0 else np.isnan(value)
+
+
+def test_exact_step_of_a_factor():
+    B = 2.0 * low_rank(40, 4, 2)
+    f = ds.Softmax(factor=B)
+    rng = np.random.default_rng(2)
+    x, v = 0.3 * sparse_point(40, rng), (rng.uniform(size=40) < 0.1) * 0.9
+    work = workspace(f)
+    value = evaluate(f.params, work, x)
+    grad = work.grad.copy()
+    gamma = exact_step(f.params, work, x, v, 1.0, value)
+    np.testing.assert_array_equal(work.grad, grad)
+    assert f.value(x + gamma * (v - x)) >= max(f.value(x + t * (v - x)) for t in np.linspace(0, 1, 401)) - 1e-9
+
+
+def test_a_solver_takes_a_factor():
+    B = 1.5 * low_rank(40, 4, 3)
+    result = ds.nonmonotone_frank_wolfe(ds.Softmax(factor=B), ds.Budget(3.0, np.ones(40)), max_iter=50)
+    assert result.value > 0.5
+    assert result.value == pytest.approx(numpy_value(B @ B.T, result.x), rel=1e-11)
+
+
 def test_known_signs():
     one = np.ones(5)
     large = ds.Softmax(np.eye(5) + random_kernel(5, 15, largest=1.0))
@@ -347,6 +433,7 @@ def test_known_signs():
     assert small.nonnegative_on(np.ones(2)) is None
     assert small.nonnegative_on(np.full(2, 7.0)) is None  # the unit box
     assert ds.Softmax(small.L, unit_box=False).nonnegative_on(np.full(2, 7.0)) is False
+    assert ds.Softmax(factor=low_rank(40, 3, 4)).nonnegative_on(np.ones(40)) is False
     assert ds.Softmax([[1.0, 1.0], [1.0, 1.0]]).nonnegative_on(np.ones(2)) is False  # -inf at (1, 1)
 
 

@@ -18,6 +18,12 @@ Of P only the rows of the support A of x (and of coordinates asked for) are held
 P_i,: = D_i,: - D_i,A X_A P_A,:. A move then costs O(n |V| |A|), not O(n^3).
 
 Outside [0, 1]^n pivots may vanish or change sign: there P comes from an LU factorisation of I + X D.
+
+Low rank, L = B B' with B n x k: with the gaps g = 1 - x, T = I + B' diag(x / g) B = C C' and H = C^-1 B',
+
+    f = sum log g + log det T,   P_ij = (h_i'h_j - g_i [i = j]) / (g_i g_j),
+
+in O(n k^2). Coordinates near 1, where this loses its digits, are set to 0 first and then moved to x_i as above.
 """
 
 import math
@@ -27,7 +33,7 @@ import numpy as np
 
 from drsub_fast import _checks
 from drsub_fast._jit import kernel
-from drsub_fast._lapack import gemm, gesv
+from drsub_fast._lapack import gemm, gesv, potrf, trsm
 from drsub_fast._vector import add_scaled, assign, is_finite, slope
 from drsub_fast.objectives.base import Objective, derivative_along, register_objective
 
@@ -52,6 +58,9 @@ _DRIFT = 1e-12
 _PIECES = 8
 #: Rows eliminated together, the earlier ones being subtracted by one product.
 _BLOCK = 32
+#: A factor (n, k) is used as it is from this n and this ratio n / k on, else L = B B' is formed.
+_LOW_RANK_FROM = 32
+_LOW_RANK_RATIO = 4
 #: Multiplications from which a product is left to BLAS (measured: 1.4x faster at 2000, slower at 500).
 _BLAS_FROM = 1500
 
@@ -374,7 +383,8 @@ def _cubic_peak(low, value_low, slope_low, high, value_high, slope_high):
 
 
 @kernel
-def _exact_step(params, work, x, v, limit, value):
+def _best_step(params, work, x, v, limit, value):
+    """argmax of f(x + gamma (v - x)) over [0, limit], by values and derivatives; the gradient stays that at x."""
     grad, saved = work.grad, work.saved
     assign(saved, grad)
     start_slope = slope(grad, v, x)
@@ -405,10 +415,15 @@ def _exact_step(params, work, x, v, limit, value):
                 else:
                     high, value_high, slope_high = gamma, trial_value, trial_slope
         low, value_low, slope_low = end, value_end, slope_end
-    # The iterate has not moved: its gradient is put back, and its rows of P count as stale.
     assign(grad, saved)
-    work.state[_CURRENT] = 0
     return best
+
+
+@kernel
+def _exact_step(params, work, x, v, limit, value):
+    gamma = _best_step(params, work, x, v, limit, value)
+    work.state[_CURRENT] = 0  # rows of P of a trial point, if any
+    return gamma
 
 
 register_objective(
@@ -422,20 +437,184 @@ register_objective(
 )
 
 
+LowRankSoftmaxParams = namedtuple("LowRankSoftmaxParams", "B BT")
+
+#: ``inner`` is x with the coordinates near 1 set to 0, ``T`` (k, k) the factor C, ``H`` = C^-1 B' (k, n), and
+#: ``rows`` are the rows of P at ``inner`` of the coordinates near 1; the rest is as in `SoftmaxWork`.
+LowRankSoftmaxWork = namedtuple(
+    "LowRankSoftmaxWork", "grad trial saved inner weight coef delta T H picked scaled rows U scratch moved source"
+)
+
+#: Coordinates above 1 - _NEAR_ONE are moved there one by one: 1 / (1 - x) would cost them their digits.
+_NEAR_ONE = 1e-3
+
+
+@kernel
+def _room_near_one(params):
+    """How many coordinates near 1 are treated with care; more than k at 1 exactly mean f = -inf."""
+    n, k = params.B.shape
+    return min(n, 2 * k)
+
+
+@kernel
+def _low_rank_size(params):
+    n, k = params.B.shape
+    return 7 * n + k * k + 3 * n * k + 3 * n * _room_near_one(params), 2 * n
+
+
+@kernel
+def _low_rank_carve(params, floats, integers):
+    n, k = params.B.shape
+    room = _room_near_one(params)
+    square = 7 * n
+    tall = square + k * k
+    near = tall + 3 * n * k
+    return LowRankSoftmaxWork(
+        floats[:n],
+        floats[n : 2 * n],
+        floats[2 * n : 3 * n],
+        floats[3 * n : 4 * n],
+        floats[4 * n : 5 * n],
+        floats[5 * n : 6 * n],
+        floats[6 * n : square],
+        floats[square:tall].reshape(k, k),
+        floats[tall : tall + n * k].reshape(k, n),
+        floats[tall + n * k : tall + 2 * n * k].reshape(n, k),
+        floats[tall + 2 * n * k : near].reshape(n, k),
+        floats[near : near + n * room].reshape(room, n),
+        floats[near + n * room : near + 2 * n * room].reshape(room, n),
+        floats[near + 2 * n * room : near + 3 * n * room].reshape(room, n),
+        integers[:n],
+        integers[n : 2 * n],
+    )
+
+
+@kernel
+def _set_near_one_apart(work, x):
+    """Sets ``work.inner`` and the move from there to x; the number of its coordinates, -1 if too many are 1.
+
+    Those at 1 go first: if there is no room for all, those slightly below can do without.
+    """
+    assign(work.inner, x)
+    s = 0
+    for exactly in (True, False):
+        for i in range(x.size):
+            if x[i] == 1.0 if exactly else 1.0 - _NEAR_ONE < x[i] < 1.0:
+                if s == work.U.shape[0]:
+                    return -1 if exactly else s
+                work.inner[i] = 0.0
+                work.moved[s] = i
+                work.source[s] = s
+                work.delta[s] = x[i]
+                s += 1
+    return s
+
+
+@kernel
+def _low_rank_inner(params, work):
+    """Value at ``work.inner`` and H; NaN if the determinant is not positive."""
+    B, T, H, inner = params.B, work.T, work.H, work.inner
+    n, k = B.shape
+    value = 0.0
+    product = 1.0
+    s = 0
+    for i in range(n):
+        if inner[i] != 0.0:
+            ratio = inner[i] / (1.0 - inner[i])
+            for j in range(k):
+                work.picked[s, j] = B[i, j]
+                work.scaled[s, j] = ratio * B[i, j]
+            s += 1
+            product *= 1.0 - inner[i]
+            if product < 1e-200:
+                value += math.log(product)
+                product = 1.0
+    for i in range(k):
+        for j in range(k):
+            T[i, j] = 0.0
+        T[i, i] = 1.0
+        assign(H[i], params.BT[i])
+    gemm(1.0, work.scaled, k, work.picked, k, s, T)
+    if potrf(T, k) != 0:
+        return np.nan
+    for i in range(k):
+        value += 2.0 * math.log(T[i, i])
+    trsm(T, k, H, n)
+    return value + math.log(product)
+
+
+@kernel
+def _low_rank_rows(work, s):
+    """Gradient at ``work.inner``, and the rows of P of the s coordinates that are to be moved."""
+    grad, H, inner, rows = work.grad, work.H, work.inner, work.rows
+    k, n = H.shape
+    for j in range(n):
+        grad[j] = inner[j] - 1.0
+    for t in range(k):
+        h = H[t]
+        for j in range(n):
+            grad[j] += h[j] * h[j]
+        for a in range(s):
+            work.scratch[t, a] = h[work.moved[a]]
+    for a in range(s):
+        for j in range(n):
+            rows[a, j] = 0.0
+    gemm(1.0, work.scratch, s, H, n, k, rows)
+    for a in range(s):
+        rows[a, work.moved[a]] -= 1.0
+    for j in range(n):
+        gap = 1.0 - inner[j]
+        grad[j] /= gap * gap
+        for a in range(s):
+            rows[a, j] /= gap
+
+
+@kernel
+def _low_rank_evaluate(params, work, x):
+    usable = True
+    for i in range(x.size):
+        usable = usable and x[i] <= 1.0
+    value = np.nan
+    if usable:
+        s = _set_near_one_apart(work, x)
+        value = -np.inf if s < 0 else _low_rank_inner(params, work)
+        if math.isfinite(value):
+            _low_rank_rows(work, s)
+            change = _eliminate(work, work.rows, s, _NOISE * (s + 10))
+            value = value + change if math.isfinite(change) else -np.inf
+    if not math.isfinite(value):
+        for j in range(x.size):
+            work.grad[j] = np.nan
+    return value
+
+
+register_objective(
+    LowRankSoftmaxParams,
+    objective_size=_low_rank_size,
+    objective_carve=_low_rank_carve,
+    evaluate=_low_rank_evaluate,
+    exact_step=_best_step,
+)
+
+
+def _is_definite(S):
+    try:
+        np.linalg.cholesky(S)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 def _require_psd(L, name):
     """Raise ValueError naming the smallest eigenvalue unless it is at least -1e-10 of the largest."""
-    n = len(L)
-    shifted = L + 1e-10 * max(0.0, L.diagonal().max()) * np.eye(n)
-    try:
-        np.linalg.cholesky(shifted)
-    except np.linalg.LinAlgError:
+    if not _is_definite(L + 1e-10 * max(0.0, L.diagonal().max()) * np.eye(len(L))):
         eigenvalues = np.linalg.eigvalsh(L)
         if eigenvalues[0] < -1e-10 * eigenvalues[-1] or eigenvalues[-1] < 0.0:
             raise ValueError(
                 f"{name} is not positive semidefinite: its smallest eigenvalue is {eigenvalues[0]:g} (largest "
                 f"{eigenvalues[-1]:g}); drop the negative ones, e.g. w, U = numpy.linalg.eigh({name}); "
                 f"{name} = (U * w.clip(0)) @ U.T"
-            ) from None
+            )
 
 
 class Softmax(Objective):
@@ -464,8 +643,9 @@ class Softmax(Objective):
     Notes
     -----
     Gillenwater, Kulesza, Taskar 2012; Bian et al. 2017, sections 5.2 and 5.3. A value with gradient costs
-    O(n s^2) for s nonzeros of x. Where L_TT is singular for T = {i : x_i = 1}, the value is -inf and the
-    gradient NaN.
+    O(n s^2) for s nonzeros of x, or O(n k^2) for a factor with n >= 32 rows and k <= n / 4 columns on the unit box
+    (there a value outside of it is NaN). Where L_TT is singular for T = {i : x_i = 1}, the value is -inf and
+    the gradient NaN.
 
     Examples
     --------
@@ -483,10 +663,15 @@ class Softmax(Objective):
         if not isinstance(unit_box, (bool, np.bool_)):
             raise TypeError(f"unit_box must be True or False, got {unit_box!r}")
         self.unit_box = bool(unit_box)
+        self._corner = None
         if L is None:
             B = _checks.as_array(factor, "factor", 2)
             if 0 in B.shape:
                 raise ValueError(f"factor is empty: shape {B.shape}")
+            self.n, k = B.shape
+            if self.unit_box and self.n >= _LOW_RANK_FROM and self.n >= _LOW_RANK_RATIO * k:
+                self._params = LowRankSoftmaxParams(B, np.ascontiguousarray(B.T))
+                return
             L = B @ B.T
         else:
             L = _checks.as_symmetric(L, "L")
@@ -500,44 +685,44 @@ class Softmax(Objective):
     @property
     def L(self):
         """Kernel, shape (n, n)."""
+        if isinstance(self._params, LowRankSoftmaxParams):
+            return self._params.B @ self._params.BT
         return self._params.D + np.eye(self.n)
 
-    def _definite_at(self, upper):
-        """(S, gradient) at ``upper``, with S = I + U^(1/2) D U^(1/2), or (S, None) if S is not definite.
+    def _at_corner(self, upper):
+        """(upper, value, gradient) at the bound that solvers use; the gradient is None if S is not definite.
 
-        If S is definite at ``upper`` it is so on all of [0, upper], and f is DR-submodular there.
+        S = I + X^(1/2) D X^(1/2). If it is definite there, it is so on all of [0, upper], and f is finite and
+        DR-submodular; if it is not, f falls to -inf on the way. The last answer is kept.
         """
-        root = np.sqrt(upper)
-        S = np.eye(self.n) + root[:, None] * self._params.D * root
-        try:
-            np.linalg.cholesky(S)
-        except np.linalg.LinAlgError:
-            return S, None
-        value, grad = self.value_and_gradient(upper)
-        return S, grad if np.isfinite(value) else None
+        upper = np.minimum(upper, 1.0) if self.unit_box else np.array(upper)
+        if self._corner is None or not np.array_equal(upper, self._corner[0]):
+            value, grad = self.value_and_gradient(upper)
+            definite = np.isfinite(value)
+            if definite and upper.max() > 1.0:
+                definite = _is_definite(self._definite_form(upper))
+            self._corner = upper, value, grad if definite else None
+        return self._corner
 
-    def _clipped(self, upper):
-        """The upper bound that solvers use."""
-        return np.minimum(upper, 1.0) if self.unit_box else upper
+    def _definite_form(self, x):
+        """S = I + X^(1/2) (L - I) X^(1/2)."""
+        root = np.sqrt(x)
+        return np.diag(1.0 - x) + root[:, None] * self.L * root
 
     def dr_submodular_on(self, upper):
         return True
 
     def nonnegative_on(self, upper):
-        upper = self._clipped(upper)
-        D = self._params.D
-        eigenvalues = np.linalg.eigvalsh(D)
-        if eigenvalues[0] >= -1e-14 * max(1.0, eigenvalues[-1]):
-            return True  # S - I is positive semidefinite for every x >= 0
-        if ((D.diagonal() < 0.0) & (upper > 0.0)).any():
-            return False  # at a singleton f = log(1 + x_i (L_ii - 1))
-        if self.monotone_on(upper):
-            return True
-        return None if self.value(upper) >= 0.0 else False
+        upper, value, grad = self._at_corner(upper)
+        if grad is None or not value >= 0.0:
+            return False
+        if grad.min() >= 0.0:
+            return True  # the gradient is antitone, so f rises from f(0) = 0
+        # f at a singleton is log(1 + x_i (L_ii - 1)), and L_ii - 1 is the gradient at 0.
+        return False if (self.gradient(np.zeros(self.n))[upper > 0.0] < 0.0).any() else None
 
     def monotone_on(self, upper):
-        # The gradient is antitone where S is definite; otherwise f falls to -inf on the way to upper.
-        _, grad = self._definite_at(self._clipped(upper))
+        _, _, grad = self._at_corner(upper)
         return grad is not None and bool(grad.min() >= 0.0)
 
     def curvature_bound(self, upper):
@@ -545,11 +730,9 @@ class Softmax(Objective):
         # |H_ij| <= c_i c_j on [0, 1]^n, c_i = max(S_ii, (S^-1)_ii): det is affine in each y_i with
         # non-negative coefficients, and ratios of its values at neighbouring corners lie in
         # [1 / (S^-1)_ii, S_ii]. So |d'Hd| <= (sum c_i)^2 for |d| <= 1.
-        upper = self._clipped(upper)
-        if upper.max() > 1.0:
+        upper, _, grad = self._at_corner(upper)
+        if grad is None or upper.max() > 1.0:
             return None
-        S, grad = self._definite_at(upper)
-        if grad is None:
-            return None
+        S = self._definite_form(upper)
         c = np.maximum(S.diagonal(), np.linalg.inv(S).diagonal())
         return float(c[upper > 0.0].sum() ** 2)
