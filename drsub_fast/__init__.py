@@ -36,9 +36,11 @@ from drsub_fast.sets.partition import PartitionMatroid
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.simplex import Simplex
 from drsub_fast.solvers.exact import global_maximum
+from drsub_fast.solvers.double_greedy import double_greedy
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.maximize import METHODS, maximize
+from drsub_fast.solvers.mualem_feldman import mualem_feldman
 from drsub_fast.solvers.multi_start import multi_start
 from drsub_fast.solvers.nonmonotone import monotone_frank_wolfe, nonmonotone_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
@@ -84,6 +86,7 @@ __all__ = [
     "UnsupportedError",
     "check_orthant",
     "exact_map",
+    "double_greedy",
     "frank_wolfe",
     "fully_corrective_frank_wolfe",
     "global_maximum",
@@ -95,6 +98,7 @@ __all__ = [
     "maximize_many",
     "maximize_stacked",
     "monotone_frank_wolfe",
+    "mualem_feldman",
     "multi_start",
     "nonmonotone_frank_wolfe",
     "orthant_quadratic",

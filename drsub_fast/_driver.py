@@ -221,7 +221,8 @@ class Run:
                 if code == STALLED:
                     return status or Status.STALLED
                 if code == NON_FINITE:
-                    self._require_finite_start()
+                    if self.integers[K] == 0:
+                        raise non_finite_start(f, x)
                     return Status.NON_FINITE
                 if code in (NEEDS_SOLVER, NEEDS_PROJECTION):
                     self._call_solver(code)
@@ -282,17 +283,6 @@ class Run:
                     raise
                 self.P.load_basis(self.solver, self.params, set_work)
         state.control[SUPPLIED] = 1
-
-    def _require_finite_start(self):
-        if self.integers[K] == 0:
-            value, grad = self.f.value_and_gradient(self.x)
-            bad = np.flatnonzero(~np.isfinite(grad))
-            what = (
-                f"f(x0) = {value}"
-                if not math.isfinite(value) or not bad.size
-                else f"its gradient[{bad[0]}] = {grad[bad[0]]}"
-            )
-            raise ValueError(f"the objective is not finite at the starting point: {what}; give another x0")
 
     def time_left(self):
         """Seconds until the time limit, at least 0; None without one."""
@@ -363,6 +353,14 @@ def guarantee(f, P, ratio, statement, premise, check):
             holds = False if dr_submodular is False or holds is False else None
         stored = known[statement] = (upper, Guarantee(ratio, statement, premise, holds))
     return stored[1]
+
+
+def non_finite_start(f, x):
+    """The error for a starting point where f or its gradient is not finite."""
+    value, grad = f.value_and_gradient(x)
+    bad = np.flatnonzero(~np.isfinite(grad))
+    what = f"its gradient[{bad[0]}] = {grad[bad[0]]}" if math.isfinite(value) and bad.size else f"f(x0) = {value}"
+    return ValueError(f"the objective is not finite at the starting point: {what}; give another x0")
 
 
 def starting_point(f, P, x0, upper):

@@ -27,6 +27,10 @@ registered for the class of that tuple (see `drsub_fast._dispatch`):
 ``gradient_rate(params, work, v, additive, rate)``
     For objectives whose gradient is affine: writes d(grad)/d(gamma) for the additive step (H v) or the
     gradient at v for the classical one, and returns True (default: False). After `prepare`.
+``coordinate_maximum(params, work, x, i, upper)``
+    The value of x_i in [0, upper] that maximises f with the other coordinates fixed, a concave problem for
+    DR-submodular f, at the point that the workspace describes (default: bisection on the derivative, which
+    leaves the workspace elsewhere, so that an `advance` that evaluates anew must follow).
 ``hessian_product(params, work, x, d, out)``
     out = Hessian(x) d; returns 2 if the Hessian is constant, 1 if it depends on x (then x is the
     point last evaluated), 0 if there is no such kernel (default).
@@ -128,6 +132,38 @@ def _default_exact_step(params, work, x, v, limit, value):
     return best
 
 
+_BISECTIONS = 60
+
+
+@kernel
+def _default_coordinate_maximum(params, work, x, i, upper):
+    kept = x[i]
+    low, high = 0.0, upper
+    if work.grad[i] >= 0.0:
+        low = kept
+    else:
+        high = kept
+    x[i] = high
+    evaluate(params, work, x)
+    if work.grad[i] >= 0.0:
+        x[i] = kept
+        return high
+    x[i] = low
+    evaluate(params, work, x)
+    if work.grad[i] <= 0.0:
+        x[i] = kept
+        return low
+    for _ in range(_BISECTIONS):
+        x[i] = 0.5 * (low + high)
+        evaluate(params, work, x)
+        if work.grad[i] > 0.0:
+            low = x[i]
+        else:
+            high = x[i]
+    x[i] = kept
+    return 0.5 * (low + high)
+
+
 @kernel
 def _no_rate(params, work, v, additive, rate):
     return False
@@ -142,6 +178,7 @@ prepare, PREPARE = operation("prepare", _default_prepare)
 advance, ADVANCE = operation("advance", _default_advance)
 contract, CONTRACT = operation("contract", _default_contract)
 exact_step, EXACT_STEP = operation("exact_step", _default_exact_step)
+coordinate_maximum, COORDINATE_MAXIMUM = operation("coordinate_maximum", _default_coordinate_maximum)
 gradient_rate, GRADIENT_RATE = operation("gradient_rate", _no_rate)
 hessian_product, HESSIAN_PRODUCT = operation("hessian_product", _no_hessian)
 
@@ -154,6 +191,7 @@ _TABLES = {
     "contract": CONTRACT,
     "exact_step": EXACT_STEP,
     "derivative_along": DERIVATIVE_ALONG,
+    "coordinate_maximum": COORDINATE_MAXIMUM,
     "gradient_rate": GRADIENT_RATE,
     "hessian_product": HESSIAN_PRODUCT,
 }

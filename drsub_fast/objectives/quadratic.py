@@ -90,6 +90,14 @@ def _exact_step(params, work, x, v, limit, value):
 
 
 @kernel
+def _coordinate_maximum(params, work, x, i, upper):
+    slope, curvature = work.grad[i], params.H[i, i]
+    if curvature == 0.0:
+        return upper if slope > 0.0 else 0.0 if slope < 0.0 else x[i]
+    return min(upper, max(0.0, x[i] - slope / curvature))
+
+
+@kernel
 def _gradient_rate(params, work, v, additive, rate):
     for j in range(v.size):
         rate[j] = work.Hv[j] if additive else work.Hv[j] + params.h[j]
@@ -111,6 +119,7 @@ register_objective(
     advance=_advance,
     contract=_contract,
     exact_step=_exact_step,
+    coordinate_maximum=_coordinate_maximum,
     gradient_rate=_gradient_rate,
     hessian_product=_hessian_product,
 )

@@ -38,10 +38,11 @@ from drsub_fast.objectives.base import contract, evaluate, exact_step
 from drsub_fast.result import Guarantee, Status
 from drsub_fast.sets.base import OK
 
-OPEN_LOOP, EXACT, SHORT = range(3)
+OPEN_LOOP, EXACT, SHORT, CONSTANT = range(4)
 STEP_SIZES = {"open-loop": OPEN_LOOP, "exact": EXACT, "short": SHORT}
 
-FrankWolfeOptions = namedtuple("FrankWolfeOptions", "step_size tol curvature")
+#: `scale` is the curvature bound C of short steps, or the step itself where it is constant.
+FrankWolfeOptions = namedtuple("FrankWolfeOptions", "step_size tol scale")
 
 STATIONARY = Guarantee(
     None,
@@ -87,11 +88,34 @@ def frank_wolfe_loop(
             gamma = 2.0 / (k + 2.0)
         elif options.step_size == EXACT:
             gamma = exact_step(objective, work, x, v, 1.0, numbers[VALUE])
+        elif options.step_size == SHORT:
+            gamma = min(gap / options.scale, 1.0)
         else:
-            gamma = min(gap / options.curvature, 1.0)
+            gamma = options.scale
         numbers[VALUE] = contract(objective, work, x, v, gamma, numbers[VALUE])
         control[K] = k + 1
         after_step(feasible_set, set_work, state, 1.0 - gamma, gamma)
+
+
+def _step_rule(step_size, curvature, f, upper):
+    """Code of a step size and its number."""
+    if not isinstance(step_size, str):
+        step = as_real(step_size, "step_size", lower=0.0, strict=True)
+        if step > 1.0:
+            raise ValueError(f"step_size = {step:g} is above 1: the iterates would leave the set")
+        return CONSTANT, step
+    rule = STEP_SIZES.get(step_size)
+    if rule is None:
+        one_of(step_size, "step_size", tuple(STEP_SIZES))
+    if rule != SHORT:
+        return rule, 1.0
+    if curvature is None:
+        curvature = f.curvature_bound(upper)
+        if curvature is None:
+            raise UnsupportedError(
+                f"step_size='short' needs a curvature bound, which {f!r} does not know: give curvature="
+            )
+    return rule, max(as_real(curvature, "curvature", lower=0.0), 1e-300)
 
 
 def frank_wolfe(
@@ -108,8 +132,8 @@ def frank_wolfe(
         Feasible set.
     x0 : array_like, shape (n,), optional
         Starting point in P; 0 by default.
-    step_size : {"open-loop", "exact", "short"}
-        2/(k + 2), the best point of the segment (Option I), or min(gap / C, 1) (Option II).
+    step_size : {"open-loop", "exact", "short"} or float
+        2/(k + 2), the best point of the segment (Option I), min(gap / C, 1) (Option II), or a constant in (0, 1].
     max_iter : int
         Number of updates of x. The gap is evaluated at the last iterate too.
     tol : float
@@ -149,17 +173,8 @@ def frank_wolfe(
     (0.57, True)
     """
     run = Run(f, P, x0, max_iter, lmo, callback, callback_every, time_limit)
-    rule = STEP_SIZES.get(step_size)
-    if rule is None:
-        one_of(step_size, "step_size", tuple(STEP_SIZES))
-    if rule == SHORT and curvature is None:
-        curvature = f.curvature_bound(run.upper)
-        if curvature is None:
-            raise UnsupportedError(
-                f"step_size='short' needs a curvature bound, which {f!r} does not know: give curvature="
-            )
-    bound = 1.0 if curvature is None else max(as_real(curvature, "curvature", lower=0.0), 1e-300)
-    options = FrankWolfeOptions(rule, as_real(tol, "tol", lower=0.0), bound)
+    rule, scale = _step_rule(step_size, curvature, f, run.upper)
+    options = FrankWolfeOptions(rule, as_real(tol, "tol", lower=0.0), scale)
     status = run.solve(frank_wolfe_loop, options)
     if status is Status.COMPLETED:
         status = Status.MAX_ITER

@@ -22,10 +22,12 @@ from drsub_fast._driver import (
     FINISHED,
     GAP,
     N_LMO,
+    NON_FINITE,
     STALLED,
     VALUE,
     K,
     Run,
+    non_finite_start,
     open_run,
 )
 from drsub_fast._jit import kernel, plain
@@ -190,16 +192,26 @@ class _Starts:
         return (self.codes == CONVERGED) | (self.codes == FINISHED) | (self.codes == STALLED)
 
     def solve_handed_back(self, lmo):
-        """Solves the starts whose oracle needs its solver, one by one; without any solved start, start 0 at least."""
+        """Solves the starts whose oracle needs its solver, one by one; without any solved start, start 0 at least.
+
+        A vertex where f is not finite is replaced by its half (the set being down-closed), or left out.
+        """
         run = self.run
         for s in np.flatnonzero(~self.solved()):
             left = run.time_left()
             if left == 0.0 and self.solved().any():
                 return
             x0 = run.P.lmo(self.costs[s], run.upper) if s else None
-            answer = fully_corrective_frank_wolfe(
-                run.f, run.P, x0, run.max_iter, self.options.tol, lmo, time_limit=left
-            )
+            if s and self.codes[s] == NON_FINITE:
+                if not run.P.is_down_closed:
+                    continue
+                x0 *= 0.5
+            try:
+                answer = fully_corrective_frank_wolfe(
+                    run.f, run.P, x0, run.max_iter, self.options.tol, lmo, time_limit=left
+                )
+            except ValueError:
+                continue
             k = answer.n_iter
             self.points[s], self.values[s], self.gaps[s] = answer.x, answer.value, answer.fw_gap
             self.counts[s] = k, answer.n_lmo
@@ -209,6 +221,8 @@ class _Starts:
     def result(self):
         """The best solved start."""
         solved = self.solved()
+        if not solved.any():
+            raise non_finite_start(self.run.f, self.run.x)
         values = np.where(solved, self.values, -math.inf)
         best = int(values.argmax())
         k, value = int(self.counts[best, 0]), float(values[best])
