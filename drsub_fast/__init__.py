@@ -35,8 +35,8 @@ from drsub_fast.sets.matching import MatchingPolytope
 from drsub_fast.sets.partition import PartitionMatroid
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.simplex import Simplex
-from drsub_fast.solvers.exact import global_maximum
 from drsub_fast.solvers.double_greedy import double_greedy
+from drsub_fast.solvers.exact import global_maximum
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.maximize import METHODS, maximize
@@ -85,8 +85,8 @@ __all__ = [
     "Trace",
     "UnsupportedError",
     "check_orthant",
-    "exact_map",
     "double_greedy",
+    "exact_map",
     "frank_wolfe",
     "fully_corrective_frank_wolfe",
     "global_maximum",
