@@ -228,7 +228,7 @@ class _Starts:
         k, value = int(self.counts[best, 0]), float(values[best])
         x = self.points[best].copy()
         bound = math.inf
-        if solved[0] and self.run.from_zero:
+        if solved[0] and self.run.from_zero and self.run.f.dr_submodular_on(self.run.upper):
             bound = float(self.trace_value[0, 0] + self.trace_gap[0, 0])
         return Result(
             x, value, float(self.gaps[best]), bound, STATIONARY, _STATUS[int(self.codes[best])], k,
