@@ -2,7 +2,6 @@
 
 import doctest
 
-import numba
 import numpy as np
 import pytest
 import scipy.sparse
@@ -21,27 +20,15 @@ def signed_quadratic(seed):
     return ALPHA[:, None] * (H + H.T) * ALPHA, rng.standard_normal(N)
 
 
-@numba.njit
-def quadratic_of_any_sign(x, grad, H, h):
-    grad[:] = H @ x + h
-    return 0.5 * x @ (grad + h)
-
-
-def as_compiled(H, h):
-    return ds.CompiledObjective(quadratic_of_any_sign, (H, h), n=N)
-
-
 def as_python(H, h):
     return ds.CallableObjective(lambda y: (0.5 * y @ H @ y + h @ y, H @ y + h), n=N)
 
 
-@pytest.mark.parametrize("make", [as_compiled, as_python])
-def test_value_and_gradient_are_those_of_the_original(make):
+def test_value_and_gradient_are_those_of_the_original():
     H, h = signed_quadratic(1)
     rng = np.random.default_rng(2)
     x, shift = rng.random(N), rng.standard_normal(N)
-    g = make(H, h)
-    f = ds.OrthantObjective(g, ALPHA, shift)
+    f = ds.OrthantObjective(as_python(H, h), ALPHA, shift)
     exact = ds.orthant_quadratic(H, h, alpha=ALPHA, shift=shift)
     y = shift + ALPHA * x
     assert f.value(x) == pytest.approx(0.5 * y @ H @ y + h @ y, rel=1e-13)
@@ -51,7 +38,7 @@ def test_value_and_gradient_are_those_of_the_original(make):
     assert f.check_dr()
 
 
-def test_a_solver_gives_the_same_answer_through_the_wrapper():
+def test_a_solver_runs_through_the_wrapper():
     H, h = signed_quadratic(3)
     lower, upper = -np.linspace(0.5, 1.0, N), np.linspace(0.2, 1.0, N)
     A = np.abs(np.random.default_rng(4).standard_normal((2, N))) * ALPHA
@@ -60,10 +47,10 @@ def test_a_solver_gives_the_same_answer_through_the_wrapper():
     problem = ds.to_orthant(as_python(H, h), P, ALPHA)
     assert isinstance(problem.P, ds.Polytope)
     result = ds.frank_wolfe(problem.f, problem.P, max_iter=50, tol=0.0)
-    exact = ds.frank_wolfe(
-        ds.orthant_quadratic(H, h, alpha=ALPHA, shift=problem.shift), problem.P, max_iter=50, tol=0.0
-    )
-    assert result.value == pytest.approx(exact.value, rel=1e-9)
+    exact = ds.orthant_quadratic(H, h, alpha=ALPHA, shift=problem.shift)
+    assert result.value == pytest.approx(exact.value(result.x), rel=1e-9)
+    grad = exact.gradient(result.x)
+    assert result.fw_gap == pytest.approx(grad @ (problem.P.lmo(grad) - result.x), rel=1e-6, abs=1e-9)
     y = problem.to_original(result.x)
     assert P.contains(y)
     assert result.value == pytest.approx(problem.f.g.value(y), rel=1e-12)
@@ -147,6 +134,58 @@ def test_signs_from_data():
     Z[1, 2] = -3.0
     with pytest.raises(ValueError, match=r"column 2 of Z has mixed signs: Z\[0, 2\] = 2, Z\[1, 2\] = -3"):
         ds.infer_signs(Z)
+
+
+@pytest.fixture(scope="module")
+def tumours():
+    """Data of one sign in every column (each second one negative), and labels +1 and -1."""
+    datasets = pytest.importorskip("sklearn.datasets", reason="needs scikit-learn's bundled data sets")
+    Z, y = datasets.load_breast_cancer(return_X_y=True)
+    alpha = (-1.0) ** np.arange(Z.shape[1])
+    return alpha * Z / Z.max(axis=0), 2.0 * y - 1.0, alpha
+
+
+def test_logistic_regression_on_tumours(tumours):
+    Z, labels, signs = tumours
+    alpha = ds.infer_signs(Z)
+    np.testing.assert_array_equal(alpha, signs)
+    g = ds.LogisticNonconvex(Z, labels, weight=0.05, gamma=1.0)
+    reach = np.full(g.n, g.dr_radius)
+    lower, upper = np.minimum(alpha, 0.0) * reach, np.maximum(alpha, 0.0) * reach
+    found = ds.check_orthant(g, alpha, lower, upper, n_samples=3)
+    assert found.dr.holds
+    problem = ds.to_orthant(g, ds.GeneralPolytope(lower=lower, upper=upper), alpha)
+    result = ds.frank_wolfe(problem.f, problem.P, max_iter=100, tol=0.0)
+    # The same problem with the signs taken out of the data.
+    plain = ds.LogisticNonconvex(alpha * Z, labels, weight=0.05, gamma=1.0)
+    grad = plain.gradient(result.x)
+    assert result.value == pytest.approx(plain.value(result.x), rel=1e-12)
+    assert result.fw_gap == pytest.approx(grad @ (ds.Box(reach).lmo(grad) - result.x), rel=1e-6, abs=1e-12)
+    assert result.value == pytest.approx(g.value(problem.to_original(result.x)), rel=1e-12)
+    assert result.best_value > g.value(np.zeros(g.n))
+
+
+def test_the_regulariser_is_submodular_but_not_dr_far_out(tumours):
+    Z, labels, alpha = tumours
+    g = ds.LogisticNonconvex(Z, labels, weight=5.0, gamma=1.0)
+    found = ds.check_orthant(g, alpha, np.minimum(alpha, 0.0) * 3.0, np.maximum(alpha, 0.0) * 3.0, n_samples=3)
+    assert found.submodular.holds
+    assert not found.dr.holds
+    assert found.dr.pair[0] == found.dr.pair[1]
+
+
+def test_nonnegative_pca_is_a_minimisation_and_ends_at_a_stationary_point(tumours):
+    Z, _, alpha = tumours
+    g = ds.NonnegativePCA(Z)
+    found = ds.check_orthant(g, alpha, np.minimum(alpha, 0.0), np.maximum(alpha, 0.0), n_samples=2)
+    assert not found.dr.holds
+    assert not found.submodular.holds
+    problem = ds.to_orthant(g, ds.Ball(1.0, g.n), alpha)
+    result = ds.frank_wolfe(problem.f, problem.P, x0=problem.P.lmo(np.ones(g.n)), step_size="exact", tol=1e-10)
+    assert result.fw_gap <= 1e-10
+    # One sign in every column: by Perron and Frobenius the leading direction lies in the orthant.
+    leading = np.linalg.svd(Z, compute_uv=False)[0]
+    assert result.value == pytest.approx(0.5 * leading**2 / len(Z), rel=1e-9)
 
 
 def test_examples():
