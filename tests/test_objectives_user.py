@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import config, njit
 
 import drsub_fast as ds
 from drsub_fast.objectives.base import contract, derivative_along, evaluate, exact_step, objective_carve, objective_size
@@ -12,6 +12,9 @@ from drsub_fast.objectives.user import _compiled_params
 
 H = np.array([[-1.0, -0.5, -0.2], [-0.5, -2.0, -0.1], [-0.2, -0.1, -0.5]])
 h = np.array([1.0, 2.0, 0.3])
+
+
+needs_compiler = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="NUMBA_DISABLE_JIT is set")
 
 
 def pair(x):
@@ -83,6 +86,7 @@ def test_python_objective_runs_the_default_kernels():
     np.testing.assert_allclose(x, gamma * v)
 
 
+@needs_compiler
 def test_compiled_objective_reuses_what_is_compiled():
     first = ds.CompiledObjective(compiled_pair, (H, h), 3)
     second = ds.CompiledObjective(compiled_pair, (np.asfortranarray(2 * H), 2 * h), 3)
@@ -108,12 +112,16 @@ def test_python_function_sees_a_copy():
 def test_user_errors_say_what_is_wrong():
     with pytest.raises(ValueError, match=r"gradient has shape \(2,\), expected \(3,\)"):
         ds.CallableObjective(lambda x: (0.0, x[:2]), 3).value(np.zeros(3))
-    with pytest.raises(TypeError, match=r"decorate it with numba\.njit"):
-        ds.CompiledObjective(pair, (), 3)
     with pytest.raises(TypeError, match="args must be a tuple"):
         ds.CompiledObjective(compiled_pair, [H, h], 3)
     with pytest.raises(TypeError, match="gradient must be callable"):
         ds.CallableObjective(pair, 3, gradient=1.0)
+
+
+@needs_compiler
+def test_a_function_without_a_compiler_is_refused():
+    with pytest.raises(TypeError, match=r"decorate it with numba\.njit"):
+        ds.CompiledObjective(pair, (), 3)
 
 
 def test_check_dr_accepts_a_dr_submodular_function():
