@@ -25,6 +25,7 @@ from drsub_fast.objectives.stability import StabilityNumber
 from drsub_fast.objectives.user import CallableObjective, CompiledObjective
 from drsub_fast.result import Guarantee, Result, Status, Trace
 from drsub_fast.rounding import RoundedSet, improve_set, round_solution
+from drsub_fast.scipy_method import scipy_method
 from drsub_fast.sets.ball import Ball
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
@@ -104,6 +105,7 @@ __all__ = [
     "orthant_quadratic",
     "projected_gradient",
     "round_solution",
+    "scipy_method",
     "to_orthant",
     "two_phase_frank_wolfe",
 ]

@@ -17,6 +17,10 @@ primal) simplex starts from the last basis. What the wrapper takes care of:
 Source: Huangfu and Hall, Parallelizing the dual revised simplex method, Math. Prog. Comp. 10 (2018).
 """
 
+import errno
+import os
+from typing import NamedTuple
+
 import numpy as np
 import scipy.sparse
 from highspy import _core
@@ -34,7 +38,7 @@ _OPTIONS = {
     "dual_feasibility_tolerance": 1e-10,
 }
 _BASIC = int(_core.HighsBasisStatus.kBasic)
-_COLUMN_WISE, _MAXIMIZE = 1, -1
+_COLUMN_WISE, _TRIANGULAR, _MAXIMIZE = 1, 1, -1
 # A refinement that moves a value by more than this, relative, is no refinement.
 _REFINEMENT = 1e-6
 
@@ -208,3 +212,85 @@ class HighsOracle:
     def _require(self, status, what):
         if status != _core.HighsStatus.kOk:
             raise OracleError(f"HiGHS refused the {what} of the linear program ({status.name})", status.name)
+
+
+class Program(NamedTuple):
+    """A quadratic program as HiGHS has read it: 1/2 x'Hx + h'x + c, rows, bounds."""
+
+    H: np.ndarray
+    h: np.ndarray
+    c: float
+    A: scipy.sparse.csc_array
+    row_lower: np.ndarray
+    row_upper: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    integer: np.ndarray
+    minimize: bool
+
+
+def _quiet_model():
+    model = _Model()
+    model.setOptionValue("output_flag", False)
+    return model
+
+
+def _matrix(start, index, value, shape):
+    return scipy.sparse.csc_array((np.array(value), np.array(index), np.array(start)), shape=shape)
+
+
+def read_program(path):
+    """Reads a quadratic program from an MPS or LP file.
+
+    Returns
+    -------
+    Program
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If HiGHS cannot read it.
+    """
+    if not os.path.isfile(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    model = _quiet_model()
+    if model.readModel(str(path)) == _core.HighsStatus.kError:
+        raise ValueError("HiGHS cannot read the file as a program in MPS or LP format")
+    model.ensureColwise()
+    read = model.getModel()
+    lp, hessian = read.lp_, read.hessian_
+    n, m = lp.num_col_, lp.num_row_
+    A = _matrix(lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_, (m, n))
+    H = np.zeros((n, n))
+    if hessian.dim_:
+        triangle = _matrix(hessian.start_, hessian.index_, hessian.value_, (n, n)).toarray()
+        H = triangle + triangle.T - np.diag(triangle.diagonal())
+    integer = np.zeros(n, bool)
+    if lp.integrality_:
+        integer = np.array([kind != _core.HighsVarType.kContinuous for kind in lp.integrality_])
+    return Program(
+        H, np.array(lp.col_cost_), lp.offset_, A, np.array(lp.row_lower_), np.array(lp.row_upper_),
+        np.array(lp.col_lower_), np.array(lp.col_upper_), integer, lp.sense_ == _core.ObjSense.kMinimize,
+    )  # fmt: skip
+
+
+def write_program(path, H, h, c, A, b, upper):
+    """Writes max 1/2 x'Hx + h'x + c over {A x <= b, 0 <= x <= upper} as an MPS or LP file.
+
+    Raises
+    ------
+    OSError
+        If HiGHS cannot write the file.
+    """
+    rows, triangle = scipy.sparse.csc_array(A), scipy.sparse.csc_array(np.tril(H))
+    m, n = rows.shape
+    model = _quiet_model()
+    model.passModel(
+        n, m, rows.nnz, triangle.nnz, _COLUMN_WISE, _TRIANGULAR, _MAXIMIZE, float(c), h, np.zeros(n), upper,
+        np.full(m, -np.inf), b, rows.indptr.astype(np.int32), rows.indices.astype(np.int32), rows.data,
+        triangle.indptr.astype(np.int32), triangle.indices.astype(np.int32), triangle.data, np.zeros(n, np.int32),
+    )  # fmt: skip
+    if model.writeModel(str(path)) == _core.HighsStatus.kError:
+        raise OSError(f"HiGHS cannot write {path}")

@@ -116,6 +116,39 @@ class Polytope(FeasibleSet):
         self._highs_params = PolytopeParams(np.zeros((0, n)), np.zeros((n, 0)), b, HIGHS)
         self._default = HIGHS if sparse else KERNEL
 
+    @classmethod
+    def from_scipy(cls, bounds, constraints=()):
+        """The polytope of SciPy's bounds and linear constraints.
+
+        Parameters
+        ----------
+        bounds : scipy.optimize.Bounds or sequence of pairs
+            Lower bounds 0; upper bounds may be infinite where rows imply them.
+        constraints : LinearConstraint or list of LinearConstraint
+            Rows.
+
+        Returns
+        -------
+        Polytope
+
+        Raises
+        ------
+        ValueError
+            If the set is not down-closed (the entries at fault are named) or not bounded.
+        UnsupportedError
+            For a constraint that is not linear.
+
+        Examples
+        --------
+        >>> from scipy.optimize import Bounds, LinearConstraint
+        >>> import drsub_fast as ds
+        >>> ds.Polytope.from_scipy(Bounds(0.0, 1.0), LinearConstraint([[1.0, 2.0]], ub=1.5))
+        Polytope(m=1, n=2)
+        """
+        from drsub_fast.scipy_method import polytope_from_scipy
+
+        return polytope_from_scipy(bounds, constraints)
+
     def __repr__(self):
         return f"Polytope(m={self.m}, n={self.n})"
 
