@@ -19,6 +19,7 @@ import numpy as np
 
 from drsub_fast._checks import as_array, as_symmetric
 from drsub_fast._jit import kernel
+from drsub_fast._vector import add_scaled, assign, dot
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.bipartite import as_bipartite
 from drsub_fast.sets.budget import Budget
@@ -42,15 +43,10 @@ _MESSAGES = {
 def _kernel_row(L, B, j, out):
     """out = L_j, from L or, where that is empty, from its factor B."""
     if L.shape[0] > 0:
-        row = L[j]
-        for i in range(out.size):
-            out[i] = row[i]
+        assign(out, L[j])
     else:
         for i in range(out.size):
-            total = 0.0
-            for r in range(B.shape[1]):
-                total += B[j, r] * B[i, r]
-            out[i] = total
+            out[i] = dot(B[j], B[i])
 
 
 @kernel
@@ -59,9 +55,7 @@ def _append(L, B, j, t, C, gains, out):
     row = C[t]
     _kernel_row(L, B, j, row)
     for s in range(t):
-        scale = C[s, j]
-        for i in range(row.size):
-            row[i] -= scale * C[s, i]
+        add_scaled(row, -C[s, j], C[s])
     pivot = np.sqrt(gains[j])
     for i in range(row.size):
         row[i] /= pivot

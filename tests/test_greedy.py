@@ -121,6 +121,10 @@ def test_bad_kernels_are_named():
         ds.greedy_map(np.diag([1.0, -1.0]), 1)
     with pytest.raises(ValueError, match="not positive semidefinite: the squared gain of item 1 fell to -1"):
         ds.greedy_map([[2.0, 2.0], [2.0, 1.0]], 2)
+    L = np.eye(150)
+    L[140, 3] = 1.0
+    with pytest.raises(ValueError, match=r"L\[3, 140\] = 0 but L\[140, 3\] = 1"):
+        ds.greedy_map(L, 1)
     with pytest.raises(TypeError, match="either L or features"):
         ds.greedy_map(constraint=2)
     with pytest.raises(ValueError, match="the kernel has 2 items, the constraint 3"):
