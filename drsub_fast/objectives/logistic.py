@@ -74,7 +74,8 @@ def _value_and_gradient_at(params, work, x):
     m = work.margins.size
     grad = work.grad
     value = 0.0
-    grad[:] = 0.0
+    for i in range(x.size):
+        grad[i] = 0.0
     for j in range(m):
         loss, miss = _loss(work.margins[j])
         value -= loss / m

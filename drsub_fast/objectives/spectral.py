@@ -57,7 +57,9 @@ def _factor_sum(params, x, out):
 def _gram(K, W):
     """W = K'K for a lower triangular K."""
     p = K.shape[0]
-    W[:] = 0.0
+    for r in range(p):
+        for s in range(p):
+            W[r, s] = 0.0
     for k in range(p):
         row = K[k]
         for r in range(k + 1):
@@ -158,7 +160,8 @@ def _value_and_gradient_at(params, work):
     """Value, and gradient into the workspace, for the matrix work.M."""
     log_det = _cholesky(work.M, work.L)
     if log_det == -math.inf:
-        work.grad[:] = math.inf
+        for i in range(params.n):
+            work.grad[i] = math.inf
         return log_det
     _invert(work.L, work.K)
     inner_products(params, work.K, work.W, work.grad)
@@ -166,15 +169,22 @@ def _value_and_gradient_at(params, work):
 
 
 @kernel
+def _copy(A, out):
+    for r in range(A.shape[0]):
+        for s in range(A.shape[1]):
+            out[r, s] = A[r, s]
+
+
+@kernel
 def _evaluate(params, work, x):
-    work.M[:] = params.offset
+    _copy(params.offset, work.M)
     weighted_sum(params, x, work.M)
     return _value_and_gradient_at(params, work)
 
 
 @kernel
 def _prepare(params, work, x, v):
-    work.end[:] = params.offset
+    _copy(params.offset, work.end)
     weighted_sum(params, v, work.end)
 
 
