@@ -16,9 +16,13 @@ import tempfile
 import types
 from pathlib import Path
 
+import numba
 from numba import config, njit
+from numba.core import cgutils
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.dispatcher import Dispatcher
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, overload
 
 #: Floating-point freedoms for kernels whose sums may be reordered. Infinities and NaN keep their
 #: meaning: the full ``fastmath`` would remove the checks that find them.
@@ -119,7 +123,7 @@ class _KernelCache(FunctionCache):
         return super().load_overload(sig, target_context)
 
 
-def kernel(function=None, *, reductions=False):
+def kernel(function=None, *, reductions=False, inner=False):
     """Compile a kernel: ``nogil``, numpy's error model, stored on disk.
 
     Parameters
@@ -128,11 +132,16 @@ def kernel(function=None, *, reductions=False):
         The kernel. It returns status codes and never raises.
     reductions : bool, default False
         Allow the compiler to reorder sums (`REDUCTION_FLAGS`), so that reductions vectorise.
+    inner : bool, default False
+        Only other kernels call it: no entry from Python is compiled, which saves half of the time to
+        compile a small function of large tuples.
     """
 
     def decorate(py_func):
         flags = set(REDUCTION_FLAGS) if reductions else False
-        dispatcher = njit(nogil=True, error_model="numpy", fastmath=flags)(py_func)
+        dispatcher = njit(
+            nogil=True, error_model="numpy", fastmath=flags, no_cpython_wrapper=inner, no_cfunc_wrapper=inner
+        )(py_func)
         if not config.DISABLE_JIT and CACHE_FOLDER is not None:
             dispatcher._cache = _KernelCache(py_func)
         return dispatcher
@@ -169,3 +178,49 @@ def _plain_where_needed(function):
         return plain(function)(*args) if interpreted else function(*args)
 
     return call
+
+
+def address_of(function, *arguments):
+    """Address of a kernel compiled for arguments like these, for `call_at`; 0 where kernels are not compiled.
+
+    It holds for this process only.
+    """
+    if not isinstance(function, Dispatcher):
+        return 0
+    signature = tuple(numba.typeof(argument) for argument in arguments)
+    function.compile(signature)
+    compiled = function.get_compile_result(numba.core.typing.signature(None, *signature))
+    return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+
+
+@intrinsic
+def _call_at(typing_context, address, arguments):
+    for argument in arguments:
+        for part in getattr(argument, "types", (argument,)):
+            if isinstance(part, numba.types.Array) and part.layout != "C":
+                raise TypingError(f"a kernel called by its address takes C-contiguous arrays, got {part}")
+
+    def generate(context, builder, signature, values):
+        types_of_arguments = signature.args[1].types
+        function_type = context.call_conv.get_function_type(numba.types.int64, types_of_arguments)
+        function = builder.inttoptr(values[0], function_type.as_pointer())
+        # A kernel never raises, so its status is not looked at.
+        _, result = context.call_conv.call_function(
+            builder, function, numba.types.int64, types_of_arguments, cgutils.unpack_tuple(builder, values[1])
+        )
+        return result
+
+    return numba.types.int64(address, arguments), generate
+
+
+def call_at(function, address, arguments):
+    """Call ``function``, a kernel that returns an int64, by its address.
+
+    The callee is compiled once, not again inside every loop that calls it: for large kernels.
+    """
+    return function(*arguments)
+
+
+@overload(call_at)
+def _compiled_call_at(function, address, arguments):
+    return lambda function, address, arguments: _call_at(address, arguments)
