@@ -1,28 +1,100 @@
 """Down-closed polytope {x : A x <= b, 0 <= x <= upper} with A >= 0 and b >= 0."""
 
+import math
 from collections import namedtuple
+from functools import cache
 
 import numpy as np
 import scipy.sparse
 
 from drsub_fast._checks import as_array, as_vector, entry, require_at_least
-from drsub_fast._jit import kernel
+from drsub_fast._jit import address_of, call_at, kernel
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.projection import project_onto_rows
+from drsub_fast.lp.simplex import (
+    N_STATE,
+    simplex_carve,
+    simplex_follow,
+    simplex_load,
+    simplex_maximize,
+    simplex_size,
+    simplex_track,
+)
 from drsub_fast.sets.base import NEEDS_SOLVER, FeasibleSet, register_set
 
 #: How the oracle answers: by the compiled simplex where it can, or by HiGHS alone.
 KERNEL, HIGHS = 0, 1
 
-PolytopeParams = namedtuple("PolytopeParams", "A AT b mode")
+#: The data in scaled units (see `scale_polytope`), the unit of each column, the mode, and the address of the
+#: compiled simplex in this process.
+PolytopeParams = namedtuple("PolytopeParams", "A AT b scale mode simplex")
+
+
+@kernel
+def _power_of_two(x):
+    """The power of two below x > 0, within the range that keeps products finite."""
+    return 2.0 ** min(max(math.floor(math.log2(x)), -500.0), 500.0)
+
+
+@kernel
+def scale_polytope(A, b, upper, scaled_A, scaled_AT, scaled_b, scale):
+    """Writes {A x <= b, 0 <= x <= upper} with columns in units of upper and rows in units of b.
+
+    All units are powers of two, so nothing is rounded. A row with b = 0 fixes its columns at 0 (the tightest
+    bound says so already) and is left empty.
+    """
+    m, n = A.shape
+    for j in range(n):
+        scale[j] = _power_of_two(upper[j]) if upper[j] > 0.0 else 1.0
+    for i in range(m):
+        unit = _power_of_two(b[i]) if b[i] > 0.0 else math.inf
+        scaled_b[i] = b[i] / unit if b[i] > 0.0 else 1.0
+        for j in range(n):
+            scaled_A[i, j] = A[i, j] * scale[j] / unit
+            scaled_AT[j, i] = scaled_A[i, j]
+
+
+@kernel
+def _size(params):
+    if params.mode == HIGHS:
+        return 1, N_STATE
+    return simplex_size(params.A.shape[0], params.A.shape[1])
+
+
+@kernel
+def _carve(params, floats, integers):
+    m, n = params.A.shape
+    if params.mode == HIGHS:
+        n = m = 0
+    return simplex_carve(m, n, floats, integers)
 
 
 @kernel
 def _lmo(params, work, direction, upper, v):
-    return NEEDS_SOLVER
+    if params.mode == HIGHS:
+        return NEEDS_SOLVER
+    return call_at(simplex_maximize, params.simplex, (params, work, direction, upper, v))
 
 
-register_set(PolytopeParams, lmo=_lmo)
+@kernel
+def _track(params, work, rate):
+    return params.mode == KERNEL and simplex_track(params, work, rate)
+
+
+@kernel
+def _follow(params, work, decay, gamma, upper, v):
+    return params.mode == KERNEL and simplex_follow(params, work, decay, gamma, upper, v)
+
+
+register_set(PolytopeParams, set_size=_size, set_carve=_carve, lmo=_lmo, track=_track, follow=_follow)
+
+
+@cache
+def _compiled_simplex():
+    """Address of the simplex, compiled for any parameters (all have the same types)."""
+    params = PolytopeParams(np.zeros((1, 1)), np.zeros((1, 1)), np.ones(1), np.ones(1), KERNEL, 0)
+    work = _carve(params, *map(np.zeros, _size(params), (float, np.int64)))
+    return address_of(simplex_maximize, params, work, params.b, params.b, params.b)
 
 
 def _as_constraint_matrix(A):
@@ -110,11 +182,8 @@ class Polytope(FeasibleSet):
         self.n, self.m = n, m
         self.A, self.b = A, b
         self._upper = upper
-        sparse = scipy.sparse.issparse(A)
-        dense = np.zeros((0, n)) if sparse else A
-        self._kernel_params = PolytopeParams(dense, np.ascontiguousarray(dense.T), b, KERNEL)
-        self._highs_params = PolytopeParams(np.zeros((0, n)), np.zeros((n, 0)), b, HIGHS)
-        self._default = HIGHS if sparse else KERNEL
+        self._scale_from = np.minimum(upper, tightest)
+        self._prepared = {}
 
     @classmethod
     def from_scipy(cls, bounds, constraints=()):
@@ -153,10 +222,30 @@ class Polytope(FeasibleSet):
         return f"Polytope(m={self.m}, n={self.n})"
 
     def params(self, lmo="auto"):
-        mode = {"auto": self._default, "kernel": KERNEL, "highs": HIGHS}[lmo]
-        if mode == KERNEL and scipy.sparse.issparse(self.A):
+        sparse = scipy.sparse.issparse(self.A)
+        mode = {"auto": HIGHS if sparse else KERNEL, "kernel": KERNEL, "highs": HIGHS}[lmo]
+        if mode == KERNEL and sparse:
             raise ValueError("lmo='kernel' needs a dense A; use lmo='highs' or 'auto' for a sparse one")
-        return self._kernel_params if mode == KERNEL else self._highs_params
+        if mode not in self._prepared:
+            self._prepared[mode] = self._prepare(mode)
+        return self._prepared[mode]
+
+    def _prepare(self, mode):
+        m, n = (0, 0) if mode == HIGHS else (self.m, self.n)
+        params = PolytopeParams(np.empty((m, n)), np.empty((n, m)), np.empty(m), np.empty(n), mode, 0)
+        if mode == KERNEL:
+            scale_polytope(self.A, self.b, self._scale_from, params.A, params.AT, params.b, params.scale)
+            params = params._replace(simplex=_compiled_simplex())
+        return params
+
+    def __getstate__(self):
+        # The address in the parameters means nothing to another process.
+        return {**self.__dict__, "_prepared": {}}
+
+    def load_basis(self, oracle, params, work):
+        if params.mode == KERNEL:
+            columns, rows = oracle.basis()
+            simplex_load(params, work, columns, rows, oracle.direction, oracle.upper)
 
     def solver(self, upper):
         return HighsOracle(self.A, self.b, upper)
