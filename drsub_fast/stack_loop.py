@@ -24,7 +24,7 @@ from drsub_fast.objectives.softmax import SoftmaxParams
 from drsub_fast.sets.base import OK, PAUSED, lmo, set_size
 from drsub_fast.sets.box import BoxParams
 from drsub_fast.sets.knapsack import KnapsackParams
-from drsub_fast.sets.polytope import PolytopeParams
+from drsub_fast.sets.polytope import scale_polytope
 from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions, frank_wolfe_loop
 from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, fully_corrective_loop
 from drsub_fast.solvers.nonmonotone import AdditiveOptions, additive_loop
@@ -43,7 +43,8 @@ run, RUN = operation("run")
 QuadraticStack = namedtuple("QuadraticStack", "H h c")
 SoftmaxStack = namedtuple("SoftmaxStack", "L D")
 FactorStack = namedtuple("FactorStack", "factor D")
-PolytopeStack = namedtuple("PolytopeStack", "A AT b mode")
+#: ``scaled``: scratch for the parameters of one polytope.
+PolytopeStack = namedtuple("PolytopeStack", "A b upper scaled")
 BoxStack = namedtuple("BoxStack", "upper")
 BudgetStack = namedtuple("BudgetStack", KnapsackParams._fields)
 FrankWolfeStack = namedtuple("FrankWolfeStack", "step_size tol curvature")
@@ -144,11 +145,9 @@ def _factor_is_sound(stack, i):
 
 @kernel
 def _take_polytope(stack, i):
-    A, AT = stack.A[_row(stack.A, i)], stack.AT
-    for row in range(A.shape[0]):
-        for column in range(A.shape[1]):
-            AT[column, row] = A[row, column]
-    return PolytopeParams(A, AT, stack.b[_row(stack.b, i)], stack.mode)
+    A, b, upper = stack.A[_row(stack.A, i)], stack.b[_row(stack.b, i)], stack.upper[_row(stack.upper, i)]
+    scale_polytope(A, b, upper, stack.scaled)
+    return stack.scaled
 
 
 @kernel

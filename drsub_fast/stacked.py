@@ -27,7 +27,7 @@ from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.result import Status
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.budget import Budget
-from drsub_fast.sets.polytope import Polytope
+from drsub_fast.sets.polytope import Polytope, blank_params
 from drsub_fast.solvers.frank_wolfe import SHORT, STEP_SIZES
 from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, atoms_size
 from drsub_fast.solvers.maximize import METHODS, default_starts, maximize
@@ -247,12 +247,13 @@ class _Problems:
             return SoftmaxStack(self.rows("L", first, last), D)
         return FactorStack(self.rows("factor", first, last), D)
 
-    def set_stack(self, first, last, AT, mode):
-        """Stack of the set, and the upper bounds."""
+    def set_stack(self, first, last, scaled):
+        """Stack of the set, and the upper bounds; ``scaled`` is scratch for one polytope."""
         if self.set.single is Polytope:
             A, b = self.rows("A", first, last), self.rows("b", first, last)
             upper = self.rows("upper", first, last) if "upper" in self else _tightest_upper(A, b)
-            return PolytopeStack(A, AT, b, mode), self._clipped(upper)
+            upper = self._clipped(upper)
+            return PolytopeStack(A, b, upper, scaled), upper
         upper = self.rows("upper", first, last)
         if self.set.single is Box:
             return BoxStack(upper), self._clipped(upper)
@@ -332,15 +333,15 @@ class _Batch:
     def worker(self):
         """Workspace of one worker."""
         n, k_max = self.problems.n, self.max_iter
-        D, AT = np.empty((n, n)), np.empty((n, self.m))
-        set_stack, _ = self.problems.set_stack(0, 1, AT, self.mode)
+        D, scaled = np.empty((n, n)), blank_params(self.m, n, self.mode)
+        set_stack, _ = self.problems.set_stack(0, 1, scaled)
         floats, integers = work_size(self.problems.objective_stack(0, 1, D), set_stack)
         atoms = atoms_size(n)
         scratch = Scratch(
             np.empty(N_NUMBERS + 7 * n + floats + atoms[0]), np.zeros(N_CONTROL + integers + atoms[1], np.int64),
             *np.empty((2, n)), *np.empty((2, k_max + 1)), np.empty(2), np.empty(3, np.int64),
         )  # fmt: skip
-        return D, AT, scratch, np.empty((2, 1, k_max + 1))
+        return D, scaled, scratch, np.empty((2, 1, k_max + 1))
 
     def option_stack(self, first, last, upper):
         """Options of the loop for the problems first..last - 1."""
@@ -364,9 +365,9 @@ class _Batch:
         first, last = piece.start, piece.stop
         answers = Answers(*(array[first:last] for array in self.answers))
         if not self.by_solver:
-            D, AT, scratch, traces = worker
+            D, scaled, scratch, traces = worker
             objectives = self.problems.objective_stack(first, last, D)
-            sets, upper = self.problems.set_stack(first, last, AT, self.mode)
+            sets, upper = self.problems.set_stack(first, last, scaled)
             if not len(answers.trace_value):
                 answers = answers._replace(trace_value=traces[0], trace_gap=traces[1])
             options = self.option_stack(first, last, upper)

@@ -33,25 +33,26 @@ PolytopeParams = namedtuple("PolytopeParams", "A AT b scale mode simplex")
 @kernel
 def _power_of_two(x):
     """The power of two below x > 0, within the range that keeps products finite."""
-    return 2.0 ** min(max(math.floor(math.log2(x)), -500.0), 500.0)
+    return 2.0 ** math.floor(min(max(math.log2(x), -500.0), 500.0))
 
 
 @kernel
-def scale_polytope(A, b, upper, scaled_A, scaled_AT, scaled_b, scale):
-    """Writes {A x <= b, 0 <= x <= upper} with columns in units of upper and rows in units of b.
+def scale_polytope(A, b, upper, params):
+    """Writes {A x <= b, 0 <= x <= upper} into params, columns in units of upper and rows in units of b.
 
     All units are powers of two, so nothing is rounded. A row with b = 0 fixes its columns at 0 (the tightest
     bound says so already) and is left empty.
     """
     m, n = A.shape
     for j in range(n):
-        scale[j] = _power_of_two(upper[j]) if upper[j] > 0.0 else 1.0
+        params.scale[j] = _power_of_two(upper[j]) if upper[j] > 0.0 else 1.0
     for i in range(m):
         unit = _power_of_two(b[i]) if b[i] > 0.0 else math.inf
-        scaled_b[i] = b[i] / unit if b[i] > 0.0 else 1.0
+        params.b[i] = b[i] / unit if b[i] > 0.0 else 1.0
         for j in range(n):
-            scaled_A[i, j] = A[i, j] * scale[j] / unit
-            scaled_AT[j, i] = scaled_A[i, j]
+            entry_ij = A[i, j] / unit * params.scale[j]
+            params.A[i, j] = entry_ij
+            params.AT[j, i] = entry_ij
 
 
 @kernel
@@ -95,6 +96,12 @@ def _compiled_simplex():
     params = PolytopeParams(np.zeros((1, 1)), np.zeros((1, 1)), np.ones(1), np.ones(1), KERNEL, 0)
     work = _carve(params, *map(np.zeros, _size(params), (float, np.int64)))
     return address_of(simplex_maximize, params, work, params.b, params.b, params.b)
+
+
+def blank_params(m, n, mode):
+    """Parameters to be filled in by `scale_polytope`."""
+    address = _compiled_simplex() if mode == KERNEL else 0
+    return PolytopeParams(np.empty((m, n)), np.empty((n, m)), np.empty(m), np.empty(n), mode, address)
 
 
 def _as_constraint_matrix(A):
@@ -231,11 +238,10 @@ class Polytope(FeasibleSet):
         return self._prepared[mode]
 
     def _prepare(self, mode):
-        m, n = (0, 0) if mode == HIGHS else (self.m, self.n)
-        params = PolytopeParams(np.empty((m, n)), np.empty((n, m)), np.empty(m), np.empty(n), mode, 0)
-        if mode == KERNEL:
-            scale_polytope(self.A, self.b, self._scale_from, params.A, params.AT, params.b, params.scale)
-            params = params._replace(simplex=_compiled_simplex())
+        if mode == HIGHS:
+            return blank_params(0, 0, mode)
+        params = blank_params(self.m, self.n, mode)
+        scale_polytope(self.A, self.b, self._scale_from, params)
         return params
 
     def __getstate__(self):
