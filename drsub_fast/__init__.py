@@ -10,6 +10,7 @@ from drsub_fast.conic import (
     orthant_quadratic,
     to_orthant,
 )
+from drsub_fast.constants import Constants, constants, frank_wolfe_gap_bound, nonmonotone_bound, two_phase_bound
 from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
 from drsub_fast.greedy import MapResult, exact_map, greedy_map
 from drsub_fast.objectives.base import Objective
@@ -56,6 +57,7 @@ __all__ = [
     "CallableObjective",
     "CheckpointError",
     "CompiledObjective",
+    "Constants",
     "FeasibleSet",
     "GeneralPolytope",
     "Guarantee",
@@ -86,9 +88,11 @@ __all__ = [
     "Trace",
     "UnsupportedError",
     "check_orthant",
+    "constants",
     "double_greedy",
     "exact_map",
     "frank_wolfe",
+    "frank_wolfe_gap_bound",
     "fully_corrective_frank_wolfe",
     "global_maximum",
     "greedy_map",
@@ -101,11 +105,13 @@ __all__ = [
     "monotone_frank_wolfe",
     "mualem_feldman",
     "multi_start",
+    "nonmonotone_bound",
     "nonmonotone_frank_wolfe",
     "orthant_quadratic",
     "projected_gradient",
     "round_solution",
     "scipy_method",
     "to_orthant",
+    "two_phase_bound",
     "two_phase_frank_wolfe",
 ]
