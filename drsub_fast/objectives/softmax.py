@@ -42,7 +42,7 @@ SoftmaxParams = namedtuple("SoftmaxParams", "D")
 #: Rows ``U`` and ``weight`` w of the last elimination; it moved the coordinates ``moved`` by ``delta``, and
 #: ``source`` says where their rows came from. Row r of ``P`` belongs to the coordinate ``held[r]``, and
 #: ``place`` is the inverse of ``held``, counted from 1 (0: not held).
-SoftmaxWork = namedtuple("SoftmaxWork", "grad P U scratch weight delta coef trial saved held place moved source state")
+SoftmaxWork = namedtuple("SoftmaxWork", "grad P U scratch weight delta trial saved held place moved source state")
 
 # Slots of ``work.state``: number of rows held, whether they belong to the present x, moves so far.
 _HELD, _CURRENT, _MOVES = range(3)
@@ -61,14 +61,14 @@ _BLOCK = 32
 #: A factor (n, k) is used as it is from this n and this ratio n / k on, else L = B B' is formed.
 _LOW_RANK_FROM = 32
 _LOW_RANK_RATIO = 4
-#: Multiplications from which a product is left to BLAS (measured: 1.4x faster at 2000, slower at 500).
+#: Multiplications from which a product is left to BLAS (n = 16, 8 rows: 0.40 us there, 0.52 us by loops).
 _BLAS_FROM = 1500
 
 
 @kernel
 def _size(params):
     n = params.D.shape[0]
-    return 3 * n * n + 6 * n, 4 * n + 3
+    return 3 * n * n + 5 * n, 4 * n + 3
 
 
 @kernel
@@ -85,7 +85,6 @@ def _carve(params, floats, integers):
         vectors[2 * n : 3 * n],
         vectors[3 * n : 4 * n],
         vectors[4 * n : 5 * n],
-        vectors[5 * n : 6 * n],
         integers[:n],
         integers[n : 2 * n],
         integers[2 * n : 3 * n],
@@ -95,32 +94,13 @@ def _carve(params, floats, integers):
 
 
 @kernel(reductions=True)
-def _subtract(out, coef, rows, start, stop):
-    """out -= sum of coef[t] * rows[t] over start <= t < stop, four rows a pass to spare memory traffic."""
-    n = out.size
-    t = start
-    while t + 4 <= stop:
-        c0, c1, c2, c3 = coef[t], coef[t + 1], coef[t + 2], coef[t + 3]
-        r0, r1, r2, r3 = rows[t], rows[t + 1], rows[t + 2], rows[t + 3]
-        for j in range(n):
-            out[j] -= c0 * r0[j] + c1 * r1[j] + c2 * r2[j] + c3 * r3[j]
-        t += 4
-    while t < stop:
-        c0 = coef[t]
-        r0 = rows[t]
-        for j in range(n):
-            out[j] -= c0 * r0[j]
-        t += 1
-
-
-@kernel(reductions=True)
 def _eliminate(work, rows, s, least):
     """Eliminates ``work.moved[:s]``, whose rows of P are ``rows[work.source[a]]``.
 
     Fills U and the weights, updates the gradient and returns the change of f; NaN if a pivot is not above
     ``least`` (relative), and then the gradient is useless.
     """
-    grad, U, weight, coef = work.grad, work.U, work.weight, work.coef
+    grad, U, weight = work.grad, work.U, work.weight
     moved, delta = work.moved, work.delta
     n = grad.size
     change = 0.0
@@ -128,7 +108,9 @@ def _eliminate(work, rows, s, least):
     for start in range(0, s, _BLOCK):
         stop = min(s, start + _BLOCK)
         for a in range(start, stop):
-            assign(U[a], rows[work.source[a]])
+            r = work.source[a]
+            for j in range(n):
+                U[a, j] = rows[r, j]
         first = 0
         if start * (stop - start) * n >= _BLAS_FROM:
             first = start
@@ -138,17 +120,26 @@ def _eliminate(work, rows, s, least):
             gemm(-1.0, work.scratch, stop - start, U, n, start, U[start:])
         for a in range(start, stop):
             i = moved[a]
-            u = U[a]
-            for t in range(first, a):
-                coef[t] = weight[t] * U[t, i]
-            _subtract(u, coef, U, first, a)
-            pivot = 1.0 + delta[a] * u[i]
+            # Four rows a pass spare memory traffic; in place of a call, for the sake of small n.
+            t = first
+            while t + 4 <= a:
+                c0, c1 = weight[t] * U[t, i], weight[t + 1] * U[t + 1, i]
+                c2, c3 = weight[t + 2] * U[t + 2, i], weight[t + 3] * U[t + 3, i]
+                for j in range(n):
+                    U[a, j] -= c0 * U[t, j] + c1 * U[t + 1, j] + c2 * U[t + 2, j] + c3 * U[t + 3, j]
+                t += 4
+            while t < a:
+                c0 = weight[t] * U[t, i]
+                for j in range(n):
+                    U[a, j] -= c0 * U[t, j]
+                t += 1
+            pivot = 1.0 + delta[a] * U[a, i]
             if not pivot > least * (1.0 + abs(delta[a] * rows[work.source[a], i])):
                 return np.nan
             w = delta[a] / pivot
             weight[a] = w
             for j in range(n):
-                grad[j] -= w * u[j] * u[j]
+                grad[j] -= w * U[a, j] * U[a, j]
             product *= pivot
             if not 1e-200 < product < 1e200:
                 change += math.log(product)
@@ -226,7 +217,7 @@ def _evaluate(params, work, x):
 @kernel
 def _update_rows(work, s):
     """P -= sum of w_a u_a u_a' over the s eliminated coordinates, on the rows that are held."""
-    U, weight, held, coef = work.U, work.weight, work.held, work.coef
+    U, weight, held = work.U, work.weight, work.held
     count = work.state[_HELD]
     if s * count * held.size >= _BLAS_FROM:
         for t in range(s):
@@ -236,8 +227,7 @@ def _update_rows(work, s):
         return
     for r in range(count):
         for t in range(s):
-            coef[t] = weight[t] * U[t, held[r]]
-        _subtract(work.P[r], coef, U, 0, s)
+            add_scaled(work.P[r], -weight[t] * U[t, held[r]], U[t])
 
 
 @kernel
@@ -261,8 +251,7 @@ def _hold_rows(params, work, x, d):
     else:
         for r in range(support, count):
             for a in range(support):
-                work.coef[a] = D[held[r], held[a]] * x[held[a]]
-            _subtract(P[r], work.coef, P, 0, support)
+                add_scaled(P[r], -D[held[r], held[a]] * x[held[a]], P[a])
     work.state[_HELD] = count
 
 
@@ -288,12 +277,13 @@ def _residual(params, work, x, r):
     """Largest entry of D_i - P_i,A X_A D_A - P_i for the held row r, relative to the entries of both."""
     D, residual = params.D, work.trial
     p = work.P[r]
-    assign(residual, D[work.held[r]])
+    i = work.held[r]
+    assign(residual, D[i])
     scale = 1.0
     for j in range(x.size):
-        scale = max(scale, abs(residual[j]), abs(p[j]))
-        work.coef[j] = p[j] * x[j]
-    _subtract(residual, work.coef, D, 0, x.size)
+        scale = max(scale, abs(D[i, j]), abs(p[j]))
+        if x[j] != 0.0:
+            add_scaled(residual, -p[j] * x[j], D[j])
     worst = 0.0
     for j in range(x.size):
         worst = max(worst, abs(residual[j] - p[j]))
@@ -442,7 +432,7 @@ LowRankSoftmaxParams = namedtuple("LowRankSoftmaxParams", "B BT")
 #: ``inner`` is x with the coordinates near 1 set to 0, ``T`` (k, k) the factor C, ``H`` = C^-1 B' (k, n), and
 #: ``rows`` are the rows of P at ``inner`` of the coordinates near 1; the rest is as in `SoftmaxWork`.
 LowRankSoftmaxWork = namedtuple(
-    "LowRankSoftmaxWork", "grad trial saved inner weight coef delta T H picked scaled rows U scratch moved source"
+    "LowRankSoftmaxWork", "grad trial saved inner weight delta T H picked scaled rows U scratch moved source"
 )
 
 #: Coordinates above 1 - _NEAR_ONE are moved there one by one: 1 / (1 - x) would cost them their digits.
@@ -459,14 +449,14 @@ def _room_near_one(params):
 @kernel
 def _low_rank_size(params):
     n, k = params.B.shape
-    return 7 * n + k * k + 3 * n * k + 3 * n * _room_near_one(params), 2 * n
+    return 6 * n + k * k + 3 * n * k + 3 * n * _room_near_one(params), 2 * n
 
 
 @kernel
 def _low_rank_carve(params, floats, integers):
     n, k = params.B.shape
     room = _room_near_one(params)
-    square = 7 * n
+    square = 6 * n
     tall = square + k * k
     near = tall + 3 * n * k
     return LowRankSoftmaxWork(
@@ -475,8 +465,7 @@ def _low_rank_carve(params, floats, integers):
         floats[2 * n : 3 * n],
         floats[3 * n : 4 * n],
         floats[4 * n : 5 * n],
-        floats[5 * n : 6 * n],
-        floats[6 * n : square],
+        floats[5 * n : square],
         floats[square:tall].reshape(k, k),
         floats[tall : tall + n * k].reshape(k, n),
         floats[tall + n * k : tall + 2 * n * k].reshape(n, k),
