@@ -163,6 +163,17 @@ def test_coverage_input_forms_agree():
         assert f.value(x) == pytest.approx(forms[0].value(x), rel=1e-14)
 
 
+def test_sparse_benefits_agree_with_dense():
+    W = benefits(np.random.default_rng(6))
+    x = np.random.default_rng(7).random(N)
+    dense = ds.Multilinear.flid(np.ones(N), W)
+    sparse = ds.Multilinear.flid(np.ones(N), scipy.sparse.csr_matrix(W))
+    assert sparse.value(x) == pytest.approx(dense.value(x), rel=1e-14)
+    assert dense.params.items.size == np.count_nonzero(W)
+    with pytest.raises(ValueError, match=r"W.data\[0\] = -1 is negative"):
+        ds.Multilinear.facility_location(scipy.sparse.csr_matrix([[-1.0]]))
+
+
 def test_cut_takes_graphs():
     graph = networkx.path_graph(4)
     x = np.array([0.1, 0.5, 0.7, 1.0])

@@ -64,6 +64,7 @@ def test_user_objectives_pickle(f):
     copy = pickle.loads(pickle.dumps(f))
     x = np.array([0.2, 0.7, 1.0])
     assert copy.value(x) == f.value(x)
+    assert type(copy.params) is type(f.params)
 
 
 def test_declarations_survive_pickling():

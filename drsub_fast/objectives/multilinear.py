@@ -114,7 +114,9 @@ class Multilinear(Objective):
         array([2., 6.])
         """
         if scipy.sparse.issparse(sets) or (isinstance(sets, np.ndarray) and sets.ndim == 2):
-            sets = [np.flatnonzero(row).tolist() for row in scipy.sparse.csr_array(sets).toarray()]
+            members = scipy.sparse.csr_array(sets, copy=True)
+            members.eliminate_zeros()
+            sets = [row.tolist() for row in np.split(members.indices, members.indptr[1:-1])]
         sets = [set(elements) for elements in sets]
         if not sets:
             raise ValueError("sets is empty: at least one item is needed")
@@ -312,12 +314,17 @@ def _weight_of(element, weights):
 def _as_benefits(W):
     """W >= 0 as a sparse matrix by columns, shape (n, D)."""
     if scipy.sparse.issparse(W):
-        W = W.toarray()
-    W = as_array(W, "W", 2)
-    require_at_least(W, 0.0, "W", ": the maximum over the empty set is 0")
+        W = scipy.sparse.csc_array(W, dtype=np.float64, copy=True)
+        W.sum_duplicates()
+        as_array(W.data, "W.data", 1)
+        require_at_least(W.data, 0.0, "W.data", ": the maximum over the empty set is 0")
+    else:
+        W = as_array(W, "W", 2)
+        require_at_least(W, 0.0, "W", ": the maximum over the empty set is 0")
+        W = scipy.sparse.csc_array(W)
     if not W.shape[0]:
         raise ValueError("W has no rows: at least one item is needed")
-    return scipy.sparse.csc_array(W)
+    return W
 
 
 def _items(subset, n):
