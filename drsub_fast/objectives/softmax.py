@@ -56,9 +56,11 @@ _WATCH_EVERY = 8
 _DRIFT = 1e-12
 #: Pieces of the segment searched for a peak each, along directions of mixed signs.
 _PIECES = 8
-#: Rows eliminated together, the earlier ones being subtracted by one product.
+#: Rows eliminated together, the earlier ones being subtracted by one product (n = 256: 0.60 ms; blocks of 16
+#: 0.66, of 64 0.82).
 _BLOCK = 32
-#: A factor (n, k) is used as it is from this n and this ratio n / k on, else L = B B' is formed.
+#: A factor (n, k) is used as it is from this n and this ratio n / k on, else L = B B' is formed. Value and
+#: gradient at n = 32, k = 8: 2.0 us against 5.0 us by L; n = 64, k = 16: 5.7 against 15 us.
 _LOW_RANK_FROM = 32
 _LOW_RANK_RATIO = 4
 #: Multiplications from which a product is left to BLAS (n = 16, 8 rows: 0.40 us there, 0.52 us by loops).
