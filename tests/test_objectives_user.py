@@ -142,6 +142,14 @@ def test_check_dr_names_the_pair_and_the_point():
     assert "the derivative in x[" in check.message
 
 
+def test_check_dr_stays_in_the_unit_box():
+    def steep_above_one(x):
+        return -np.abs(x - 1.0).sum(), np.where(x > 1.0, 9.0, 1.0)
+
+    assert ds.CallableObjective(steep_above_one, 2, unit_box=True).check_dr([3.0, 3.0])
+    assert not ds.CallableObjective(steep_above_one, 2).check_dr([3.0, 3.0])
+
+
 def test_check_dr_sees_a_convex_coordinate():
     # Submodular but not DR: positive curvature along a single coordinate.
     check = ds.CallableObjective(lambda x: (x[1] ** 2 - x[0], np.array([-1.0, 2.0 * x[1]])), 2).check_dr()

@@ -291,7 +291,7 @@ class Objective:
         Parameters
         ----------
         upper : array_like, shape (n,), optional
-            Corner of the box (default: all ones).
+            Corner of the box (default: all ones); clipped to 1 where the objective lives on the unit box.
         n_samples : int, default 20
             Number of points; each costs one gradient for itself and one for each of at most 50 coordinates.
         seed : int, default 0
@@ -311,6 +311,8 @@ class Objective:
         (0, 1)
         """
         upper = np.ones(self.n) if upper is None else as_vector(upper, "upper", n=self.n, lower=0.0)
+        if self.unit_box:
+            upper = np.minimum(upper, 1.0)
         rng = np.random.default_rng(seed)
         pair, point, worst_rate = None, None, 0.0
         for _ in range(as_count(n_samples, "n_samples", lower=1)):
