@@ -375,9 +375,10 @@ def starting_point(f, P, x0, upper):
 
 def violation(P, x, upper):
     """Words for the bound that x breaks most."""
-    if x.min() < 0.0:
-        j = int(x.argmin())
-        return f"x0[{j}] = {x[j]:g} is negative"
+    lower = np.broadcast_to(P._lower, x.shape)
+    j = int((x - lower).argmin())
+    if x[j] < lower[j]:
+        return f"x0[{j}] = {x[j]:g} is " + (f"below its lower bound {lower[j]:g}" if lower[j] else "negative")
     j = int((x - upper).argmax())
     if x[j] > upper[j]:
         return f"x0[{j}] = {x[j]:g} is above its upper bound {upper[j]:g}"

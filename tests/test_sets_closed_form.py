@@ -1,5 +1,8 @@
 """Sets with closed-form oracles: optimality by duality, projections by their variational inequality."""
 
+import doctest
+import importlib
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize_scalar
@@ -224,3 +227,8 @@ def test_violations_are_worded():
     assert P.violation(np.ones(3)) == "the load 2 of group 1 is above its capacity 1"
     assert ds.Simplex(2).violation(np.zeros(2)) == "the load 0 of group 0 is not its capacity 1"
     assert ds.Ball(1.0, 4).violation(np.ones(4)) == "its norm 2 is above the radius 1"
+
+
+@pytest.mark.parametrize("module", ["box", "budget", "knapsack", "partition", "simplex", "ball", "general", "matching"])
+def test_examples(module):
+    assert doctest.testmod(importlib.import_module(f"drsub_fast.sets.{module}")).failed == 0

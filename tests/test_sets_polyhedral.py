@@ -110,7 +110,8 @@ def test_general_violations_are_worded():
     P = ds.GeneralPolytope([[1.0, 1.0]], [1.0], [[1.0, -1.0]], [0.0], [-1.0, -1.0], [1.0, 1.0])
     assert P.violation(np.array([1.0, 1.0])) == "row 0 of A x = 2 is above b[0] = 1"
     assert P.violation(np.array([0.0, 0.5])) == "row 0 of A_eq x = -0.5 is not b_eq[0] = 0"
-    assert P.violation(np.array([-2.0, -2.0])) == "x0[0] = -2 is below its lower bound -1"
+    with pytest.raises(ValueError, match=r"x0\[0\] = -2 is below its lower bound -1"):
+        ds.frank_wolfe(ds.CallableObjective(lambda x: (-x @ x, -2.0 * x), n=2), P, x0=[-2.0, -2.0])
 
 
 def multigraph(rng, n, n_left, n_right):

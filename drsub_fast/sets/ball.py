@@ -13,12 +13,12 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._checks import as_count, as_real, as_vector
+from drsub_fast._heap import heapify, pop
 from drsub_fast._jit import kernel
 from drsub_fast.sets.base import OK, FeasibleSet, register_set
-from drsub_fast.sets.knapsack import heapify, pop
 
 BallParams = namedtuple("BallParams", "radius n")
-BallWork = namedtuple("BallWork", "positive score heap")
+BallWork = namedtuple("BallWork", "positive limit heap")
 
 
 @kernel
@@ -33,7 +33,7 @@ def _carve(params, floats, integers):
 
 @kernel
 def _positive_part(d, upper, work):
-    """positive = d+ / max d+ where there is room, score = positive / upper; returns (max d+, how many > 0)."""
+    """positive = d+ / max d+ where there is room, limit = upper / positive; returns (max d+, how many > 0)."""
     largest = 0.0
     for j in range(d.size):
         if upper[j] > 0.0:
@@ -43,7 +43,7 @@ def _positive_part(d, upper, work):
         work.positive[j] = 0.0
         if d[j] > 0.0 and upper[j] > 0.0:
             work.positive[j] = d[j] / largest
-            work.score[j] = work.positive[j] / upper[j]
+            work.limit[j] = upper[j] / work.positive[j]
             work.heap[count] = j
             count += 1
     return largest, count
@@ -60,19 +60,19 @@ def _sum_of_squares(a, items, count):
 @kernel
 def _scale_to_norm(radius, upper, work, count):
     """The s with |min(s positive, upper)| = radius; infinity if the norm is never above the radius."""
-    positive, score, heap = work.positive, work.score, work.heap
-    heapify(heap, count, score)
+    positive, limit, heap = work.positive, work.limit, work.heap
+    heapify(heap, count, limit)
     rest = fresh = _sum_of_squares(positive, heap, count)
     bounded = reached = 0.0
     while count > 0:
         room = max(radius * radius - bounded, 0.0)
         scale = max(math.sqrt(room / rest), reached)
         j = heap[0]
-        if scale * score[j] <= 1.0:
+        if scale <= limit[j]:
             return scale
-        reached = 1.0 / score[j]
+        reached = limit[j]
         bounded += upper[j] ** 2
-        pop(heap, count, score)
+        pop(heap, count, limit)
         count -= 1
         rest -= positive[j] ** 2
         # Differences lose digits: form the sum anew whenever it has halved.

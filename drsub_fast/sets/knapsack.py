@@ -4,19 +4,21 @@
 weights; `Simplex` asks for equality. One family of kernels serves them all.
 
 Oracle: in every group, fill the coordinates of largest d_j / w_j > 0 until the capacity is spent (the
-continuous knapsack, Dantzig 1957); a heap finds them in O(s + r log s) for r filled of s. With equality
-the sign of d_j does not matter.
+continuous knapsack, Dantzig 1957). A heap of the r best so far is passed by most of s coordinates with one
+comparison: O(s + r log r log(s / r)) for random costs. With equality the sign of d_j does not matter.
 
 Projection: x = clip(y - t w, 0, upper) with the multiplier t of the group's constraint, t >= 0 unless it is
 an equality. The load sum w_j x_j is piecewise linear and falling in t: bisect its breakpoints, then
 interpolate, O(s log s).
 """
 
+import math
 from collections import namedtuple
 
 import numpy as np
 
 from drsub_fast._checks import as_real, as_vector
+from drsub_fast._heap import pop, push
 from drsub_fast._jit import kernel
 from drsub_fast.sets.base import FAILED, OK, FeasibleSet, register_set
 
@@ -40,75 +42,50 @@ def _carve(params, floats, integers):
 
 
 @kernel
-def comes_first(i, j, score):
-    """Whether item i is ahead of item j: by score, ties by index."""
-    return score[i] > score[j] or (score[i] == score[j] and i < j)
-
-
-@kernel
-def sift_down(heap, start, count, score):
-    """Restores the heap order of the items ``heap[:count]`` below position ``start``."""
-    item = heap[start]
-    parent = start
-    while True:
-        child = 2 * parent + 1
-        if child >= count:
-            break
-        if child + 1 < count and comes_first(heap[child + 1], heap[child], score):
-            child += 1
-        if not comes_first(heap[child], item, score):
-            break
-        heap[parent] = heap[child]
-        parent = child
-    heap[parent] = item
-
-
-@kernel
-def heapify(heap, count, score):
-    """Puts the items ``heap[:count]`` into heap order, the largest score first."""
-    for start in range(count // 2 - 1, -1, -1):
-        sift_down(heap, start, count, score)
-
-
-@kernel
-def pop(heap, count, score):
-    """Removes the first of ``count`` items in heap order."""
-    heap[0] = heap[count - 1]
-    if count > 1:
-        sift_down(heap, 0, count - 1, score)
-
-
-@kernel
-def _fill(heap, count, work, weights, upper, capacity, v):
-    """Fills the best of the candidates ``heap[:count]``; returns the capacity that is left."""
-    heapify(heap, count, work.score)
+def _fill(heap, count, weights, upper, capacity, v):
+    """Fills the items of a heap, its least one only as far as the capacity goes; returns what is left of it."""
     left = capacity
-    while count > 0 and left > 0.0:
+    for i in range(1, count):
+        j = heap[i]
+        v[j] = upper[j]
+        left -= weights[j] * upper[j]
+    if count > 0:
         j = heap[0]
-        v[j] = min(upper[j], left / weights[j])
+        v[j] = min(upper[j], max(left, 0.0) / weights[j])
         left -= weights[j] * v[j]
-        pop(heap, count, work.score)
-        count -= 1
     return left
 
 
 @kernel
 def _lmo(params, work, direction, upper, v):
-    members, weights, heap = params.members, params.weights, work.heap
-    for g in range(params.capacity.size):
-        count = 0
-        for i in range(params.start[g], params.start[g + 1]):
+    members, start, weights, capacities = params.members, params.start, params.weights, params.capacity
+    score, heap = work.score, work.heap
+    for j in range(v.size):
+        v[j] = 0.0
+    for g in range(capacities.size):
+        # The heap holds the best items so far, as few as use the capacity up; to enter, an item must beat ``least``.
+        count, load, capacity = 0, 0.0, capacities[g]
+        least = -math.inf if params.equality else 0.0
+        for i in range(start[g], start[g + 1]):
             j = members[i]
-            v[j] = 0.0
-            if upper[j] > 0.0 and (params.equality or direction[j] > 0.0):
-                if weights[j] == 0.0:
-                    v[j] = upper[j]
-                else:
-                    work.score[j] = direction[j] / weights[j]
-                    heap[count] = j
-                    count += 1
-        left = _fill(heap, count, work, weights, upper, params.capacity[g], v)
-        if params.equality and left > _SLACK * params.capacity[g]:
+            w = weights[j]
+            if not direction[j] > least * w or upper[j] <= 0.0:
+                continue
+            if w == 0.0:
+                v[j] = upper[j]
+                continue
+            score[j] = direction[j] / w
+            push(heap, count, score, j)
+            count += 1
+            load += w * upper[j]
+            while load - weights[heap[0]] * upper[heap[0]] >= capacity:
+                load -= weights[heap[0]] * upper[heap[0]]
+                pop(heap, count, score)
+                count -= 1
+            if load >= capacity:
+                least = score[heap[0]]
+        left = _fill(heap, count, weights, upper, capacity, v)
+        if params.equality and left > _SLACK * capacity:
             return FAILED
     return OK
 
