@@ -34,6 +34,15 @@ def test_frank_wolfe_ends_in_the_set_with_the_gap_it_reports(name):
     assert result.best_value > f.value(P.start())
 
 
+def test_matchings_fall_back_on_highs():
+    f, P, direction = quadratic(5), SETS["matching"].with_upper(np.full(N, 0.9)), np.linspace(0.5, 1.0, N)
+    result, vertex = ds.frank_wolfe(f, P, max_iter=20, tol=0.0), P.lmo(direction)
+    P._network = P._network._replace(max_paths=1)
+    again = ds.frank_wolfe(f, P, max_iter=20, tol=0.0)
+    assert again.value == pytest.approx(result.value, rel=1e-9)
+    assert direction @ P.lmo(direction) == pytest.approx(direction @ vertex, rel=1e-12)
+
+
 def test_a_polytope_with_signs_and_equations_around_a_python_objective():
     f = quadratic(4)
     g = ds.CallableObjective(f.value_and_gradient, N)

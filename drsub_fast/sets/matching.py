@@ -28,11 +28,12 @@ from drsub_fast._jit import kernel
 from drsub_fast.sets.base import NEEDS_SOLVER, OK, register_set
 from drsub_fast.sets.polytope import Polytope
 
-#: Edges by their end nodes (all numbered jointly, the left ones first), the edges at each node, and capacities.
-MatchingParams = namedtuple("MatchingParams", "left right start incident capacity n_left")
+#: Edges by their end nodes (all numbered jointly, the left ones first), the edges at each node, capacities, and the
+#: number of paths after which HiGHS takes over.
+MatchingParams = namedtuple("MatchingParams", "left right start incident capacity n_left max_paths")
 MatchingWork = namedtuple("MatchingWork", "dual distance room parent queue first next")
 
-#: Paths for each edge and node after which HiGHS takes over. Integer data need one for each unit of supply.
+#: Paths allowed for each edge and node. Integer data need one for each unit of supply.
 _PATHS = 20
 #: Marks an edge that is in no list, and the end of a list.
 _UNLISTED, _END = -2, -1
@@ -155,7 +156,7 @@ def _lmo(params, work, direction, upper, v):
         work.distance[i] = math.inf
         work.first[i] = _END
         room[i] = params.capacity[i]
-    paths = _PATHS * (v.size + dual.size)
+    paths = params.max_paths
     for source in range(params.n_left):
         for i in range(params.start[source], params.start[source + 1]):
             e = params.incident[i]
@@ -167,7 +168,7 @@ def _lmo(params, work, direction, upper, v):
                 break
             _push(params, work, source, end, upper, v)
             paths -= 1
-            if paths == 0:
+            if paths < 0:
                 return NEEDS_SOLVER
     return OK
 
@@ -229,13 +230,18 @@ class MatchingPolytope(Polytope):
         super().__init__(A, self.capacities, np.minimum(upper, self.capacities[ends].reshape(2, n).min(axis=0)))
         start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n_nodes))]).astype(np.int64)
         incident = np.argsort(ends, kind="stable").astype(np.int64) % n
-        self._network = MatchingParams(ends[:n], ends[n:], start, incident, self.capacities, self.n_left)
+        self._network = MatchingParams(
+            ends[:n], ends[n:], start, incident, self.capacities, self.n_left, _PATHS * (n + n_nodes)
+        )
 
     def __repr__(self):
         return f"MatchingPolytope(edges={self.n}, n_left={self.n_left}, n_right={self.n_right})"
 
     def params(self, lmo="auto"):
         return super().params("highs") if lmo == "highs" else self._network
+
+    def load_basis(self, oracle, params, work):
+        """Nothing: the oracle starts afresh at every call."""
 
     def violation(self, x):
         """Words for the node that x overloads most."""
