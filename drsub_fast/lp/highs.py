@@ -9,6 +9,8 @@ primal) simplex starts from the last basis. What the wrapper takes care of:
   both the run status and the model status are checked, and anything but an optimum raises.
 - HiGHS accepts infinite costs and sometimes NaN, and a bound of -1e-16 is infeasible to it: inputs are checked,
   and bounds clipped.
+- Matrix entries below a threshold are dropped: it is set to its minimum, and a model that still has such
+  entries is refused with HiGHS's warning.
 - Tightening HiGHS's tolerances does not improve its primal values; solving once more with the factors of
   the final basis does (from 1e-7 to 1e-13), and is cheap beside a run.
 - ``threads`` is never set: HiGHS's scheduler belongs to the whole process, and a size other than the one
@@ -82,6 +84,8 @@ class HighsOracle:
         matrix = scipy.sparse.csc_matrix(A)
         self._m, self._n = m, n = matrix.shape
         self._matrix = A
+        # Without nonzeros HiGHS solves by inspection, and asking for its factors crashes the process.
+        self._has_factors = matrix.count_nonzero() > 0
         self._b = np.asarray(b, dtype=np.float64)
         self._lower = np.zeros(n) if lower is None else np.array(lower, dtype=np.float64)
         self._row_lower = np.full(m, -np.inf) if row_lower is None else np.array(row_lower, dtype=np.float64)
@@ -184,7 +188,7 @@ class HighsOracle:
         """The solution, its basic variables recomputed from the factors of the final basis."""
         solution = self._model.getSolution()
         v = np.fromiter(solution.col_value, np.float64, self._n)
-        if self._m:
+        if self._has_factors:
             activity = np.fromiter(solution.row_value, np.float64, self._m)
             self._refine(v, activity)
         return np.clip(v, self._lower, self.upper)

@@ -54,8 +54,8 @@ N_STATE = 12
 #: Phases. CHECK: primal if the values are feasible, else dual. READY: optimal for ``cost`` and ``bound``.
 FRESH, CHECK, DUAL, PRIMAL, READY = range(5)
 
-_PRIMAL_TOL = 1e-9
-_DUAL_TOL = 1e-9
+_PRIMAL_TOL = 1e-10
+_DUAL_TOL = 1e-10
 _PIVOT_TOL = 1e-9
 _RESIDUAL = 1e-9
 #: Costs below minus this, in units of the largest gain, count as equal to it: they can only keep x_j = 0.

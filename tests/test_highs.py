@@ -1,0 +1,153 @@
+"""The oracle by HiGHS: optimal vertices, warm starts, and no answer in place of a failure."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from drsub_fast.errors import OracleError
+from drsub_fast.lp.highs import HighsOracle
+
+
+def program(n, m, seed):
+    rng = np.random.default_rng(seed)
+    A, b = 0.01 + rng.random((m, n)), np.ones(m)
+    return A, b, (b[:, None] / A).min(axis=0), rng
+
+
+def test_warm_values_equal_cold_ones_with_moving_bounds():
+    A, b, upper, rng = program(20, 12, 0)
+    warm = HighsOracle(A, b, upper)
+    for _ in range(200):
+        cost = rng.standard_normal(20)
+        bound = upper * rng.random(20)
+        v = warm.maximize(cost, bound)
+        cold = HighsOracle(A, b, bound).maximize(cost, bound)
+        assert cost @ v == pytest.approx(cost @ cold, rel=1e-11)
+        assert (A @ v <= b + 1e-11).all()
+        assert (v <= bound).all()
+
+
+def test_same_cost_again_takes_no_iteration():
+    A, b, upper, rng = program(30, 20, 1)
+    oracle = HighsOracle(A, b, upper)
+    cost = rng.random(30)
+    oracle.maximize(cost, upper)
+    before = oracle.pivots
+    assert before > 0
+    oracle.maximize(cost, upper)
+    assert oracle.pivots == before
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1e-3, 1.0, 1e7])
+def test_cost_scale_does_not_matter(scale):
+    A, b, upper, rng = program(16, 16, 2)
+    cost = rng.standard_normal(16)
+    best = cost @ HighsOracle(A, b, upper).maximize(cost, upper)
+    assert cost @ HighsOracle(A, b, upper).maximize(scale * cost, upper) == pytest.approx(best, rel=1e-12)
+
+
+def test_zero_cost_gives_zero_also_when_warm():
+    A, b, upper, rng = program(5, 3, 3)
+    oracle = HighsOracle(A, b, upper)
+    oracle.maximize(rng.random(5), upper)
+    assert not oracle.maximize(np.zeros(5), upper).any()
+
+
+def test_sparse_dense_and_no_rows_agree():
+    A, b, _upper, rng = program(8, 6, 4)
+    A *= rng.random(A.shape) < 0.5
+    cost = rng.standard_normal(8)
+    dense = HighsOracle(A, b, np.ones(8)).maximize(cost, np.ones(8))
+    sparse = HighsOracle(scipy.sparse.csr_array(A), b, np.ones(8)).maximize(cost, np.ones(8))
+    assert cost @ dense == pytest.approx(cost @ sparse, rel=1e-12)
+    free = HighsOracle(np.zeros((0, 8)), np.zeros(0), np.ones(8)).maximize(cost, np.ones(8))
+    np.testing.assert_array_equal(free, cost > 0)
+
+
+@pytest.mark.parametrize("m", [0, 2])
+def test_rows_without_an_entry(m):
+    for A in (np.zeros((m, 3)), scipy.sparse.csc_array((m, 3)), scipy.sparse.csc_array(np.zeros((m, 3)))):
+        v = HighsOracle(A, np.ones(m), np.ones(3)).maximize(np.array([1.0, -1.0, 2.0]), np.ones(3))
+        np.testing.assert_array_equal(v, [1.0, 0.0, 1.0])
+
+
+def test_equations_and_lower_bounds():
+    oracle = HighsOracle(
+        np.array([[1.0, 1.0]]), np.array([1.0]), np.ones(2), row_lower=np.array([1.0]), lower=np.array([0.25, 0.0])
+    )
+    np.testing.assert_allclose(oracle.maximize(np.array([-1.0, -2.0]), np.ones(2)), [1.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(oracle.maximize(np.array([-2.0, -1.0]), np.ones(2)), [0.25, 0.75], atol=1e-12)
+    assert oracle.maximize(np.zeros(2), np.ones(2)).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("shift", [-8.9e-16, -1e-7, 8.9e-16])
+def test_bounds_around_zero_are_clipped(shift):
+    A, b, upper, _ = program(4, 3, 5)
+    bound = upper.copy()
+    bound[1] = shift
+    v = HighsOracle(A, b, upper).maximize(np.ones(4), bound)
+    assert v[1] <= max(shift, 0.0)
+    assert np.ones(4) @ v > 0.0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_costs_that_are_not_finite_are_refused(bad):
+    A, b, upper, _ = program(4, 3, 6)
+    with pytest.raises(OracleError, match="not finite"):
+        HighsOracle(A, b, upper).maximize(np.array([1.0, bad, 1.0, 1.0]), upper)
+    with pytest.raises(OracleError, match="NaN"):
+        HighsOracle(A, b, upper).maximize(np.ones(4), np.full(4, np.nan))
+
+
+def test_infeasible_program_raises_with_the_status():
+    oracle = HighsOracle(np.ones((1, 2)), np.ones(1), np.ones(2), lower=np.ones(2))
+    with pytest.raises(OracleError) as caught:
+        oracle.maximize(np.ones(2), np.ones(2))
+    assert caught.value.status == "Infeasible"
+
+
+def test_time_limit_is_told_apart_and_the_oracle_recovers():
+    A, b, upper, rng = program(120, 120, 7)
+    oracle = HighsOracle(A, b, upper)
+    cost = rng.random(120)
+    with pytest.raises(OracleError) as caught:
+        oracle.maximize(cost, upper, time_limit=0.0)
+    assert caught.value.status == "Time limit reached"
+    best = cost @ HighsOracle(A, b, upper).maximize(cost, upper)
+    assert cost @ oracle.maximize(cost, upper, time_limit=60.0) == pytest.approx(best, rel=1e-10)
+
+
+def test_basis_names_as_many_tight_rows_as_basic_columns():
+    A, b, upper, rng = program(10, 7, 8)
+    oracle = HighsOracle(A, b, upper)
+    v = oracle.maximize(rng.random(10), upper)
+    columns, rows = oracle.basis()
+    assert (columns == 1).sum() == (rows != 1).sum()
+    np.testing.assert_allclose((A @ v)[rows != 1], b[rows != 1], atol=1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_another_user_of_highs_with_other_threads(threads):
+    code = f"""
+        import highspy, numpy as np
+        other = highspy._core._Highs()
+        other.setOptionValue("output_flag", False)
+        other.setOptionValue("threads", {threads})
+        other.passModel(1, 1, 1, 1, -1, 0.0, np.ones(1), np.zeros(1), np.ones(1), -np.ones(1), np.ones(1),
+                        np.array([0, 1], np.int32), np.zeros(1, np.int32), np.ones(1), np.zeros(1, np.int32))
+        other.run()
+        from drsub_fast.errors import OracleError
+        from drsub_fast.lp.highs import HighsOracle
+        oracle = HighsOracle(np.array([[1.0, 2.0]]), np.array([2.0]), np.ones(2))
+        try:
+            v = oracle.maximize(np.ones(2), np.ones(2))
+        except OracleError:
+            raise SystemExit(0)
+        assert np.allclose(v, [1.0, 0.5]), v
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
