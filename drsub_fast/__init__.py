@@ -1,5 +1,6 @@
 """Continuous DR-submodular maximisation over down-closed convex sets."""
 
+from drsub_fast import certificates
 from drsub_fast.batch import maximize_iter, maximize_many
 from drsub_fast.conic import (
     OrthantCheck,
@@ -38,7 +39,7 @@ from drsub_fast.sets.partition import PartitionMatroid
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.simplex import Simplex
 from drsub_fast.solvers.double_greedy import double_greedy
-from drsub_fast.solvers.exact import global_maximum
+from drsub_fast.solvers.exact import global_maximum, global_minimum
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.maximize import METHODS, maximize
@@ -87,6 +88,7 @@ __all__ = [
     "Status",
     "Trace",
     "UnsupportedError",
+    "certificates",
     "check_orthant",
     "constants",
     "double_greedy",
@@ -95,6 +97,7 @@ __all__ = [
     "frank_wolfe_gap_bound",
     "fully_corrective_frank_wolfe",
     "global_maximum",
+    "global_minimum",
     "greedy_map",
     "improve_set",
     "infer_signs",

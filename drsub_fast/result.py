@@ -106,6 +106,8 @@ class Result:
         Number of starts of a multi-start run, and how many reached the best value.
     n_nodes : int
         Nodes of a branch and bound.
+    lower_bound : float
+        Of a minimisation: a proven lower bound on the global minimum. Else minus infinity.
     """
 
     x: np.ndarray
@@ -127,11 +129,20 @@ class Result:
     n_starts: int = 1
     n_best: int = 1
     n_nodes: int = 0
+    lower_bound: float = -math.inf
 
     @property
     def message(self):
         """Why the run stopped, as a sentence."""
         return f"{self.method}: {self.status.value}" + (f" ({self.note})" if self.note else "")
+
+    @property
+    def gap(self):
+        """Distance of the value to its proven bound, relative to the value; infinite where no bound is known."""
+        distance = min(self.upper_bound - self.value, self.value - self.lower_bound)
+        if distance == 0.0 or self.value == 0.0:
+            return 0.0 if distance == 0.0 else math.inf
+        return distance / abs(self.value)
 
     @property
     def success(self):

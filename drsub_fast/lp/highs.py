@@ -21,6 +21,7 @@ Source: Huangfu and Hall, Parallelizing the dual revised simplex method, Math. P
 
 import errno
 import os
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +44,11 @@ _BASIC = int(_core.HighsBasisStatus.kBasic)
 _COLUMN_WISE, _TRIANGULAR, _MAXIMIZE = 1, 1, -1
 # A refinement that moves a value by more than this, relative, is no refinement.
 _REFINEMENT = 1e-6
+
+
+def _require(status, what):
+    if status != _core.HighsStatus.kOk:
+        raise OracleError(f"HiGHS refused the {what} of the linear program ({status.name})", status.name)
 
 
 class HighsOracle:
@@ -95,8 +101,8 @@ class HighsOracle:
         self.pivots = 0
         self._model = _Model()
         for name, value in _OPTIONS.items():
-            self._require(self._model.setOptionValue(name, value), f"option {name}")
-        self._require(
+            _require(self._model.setOptionValue(name, value), f"option {name}")
+        _require(
             self._model.passModel(
                 n,
                 m,
@@ -146,17 +152,17 @@ class HighsOracle:
         upper = self._bounds(upper)
         model = self._model
         if not np.array_equal(upper, self.upper):
-            self._require(model.changeColsBounds(self._n, self._columns, self._lower, upper), "bounds")
+            _require(model.changeColsBounds(self._n, self._columns, self._lower, upper), "bounds")
         self.direction, self.upper = direction, upper
         scale = np.abs(direction).max()
         if scale == 0.0 and not self._lower.any() and (self._row_lower <= 0.0).all():
             # Every point is optimal. A warm model would return the vertex of the previous call.
             return np.zeros(self._n)
         cost = direction / scale if scale > 0.0 else direction
-        self._require(model.changeColsCost(self._n, self._columns, cost), "cost")
+        _require(model.changeColsCost(self._n, self._columns, cost), "cost")
         # HiGHS's clock runs on from call to call.
         limit = np.inf if time_limit is None else model.getRunTime() + time_limit
-        self._require(model.setOptionValue("time_limit", limit), "time limit")
+        _require(model.setOptionValue("time_limit", limit), "time limit")
         run_status = model.run()
         self.pivots += max(0, model.getInfoValue("simplex_iteration_count")[1])
         model_status = model.getModelStatus()
@@ -212,10 +218,6 @@ class HighsOracle:
         change = np.abs(refined - v[columns]).max(initial=0.0)
         if change <= _REFINEMENT * (1.0 + np.abs(v).max()):
             v[columns] = refined
-
-    def _require(self, status, what):
-        if status != _core.HighsStatus.kOk:
-            raise OracleError(f"HiGHS refused the {what} of the linear program ({status.name})", status.name)
 
 
 class Program(NamedTuple):
@@ -298,3 +300,57 @@ def write_program(path, H, h, c, A, b, upper):
     )  # fmt: skip
     if model.writeModel(str(path)) == _core.HighsStatus.kError:
         raise OSError(f"HiGHS cannot write {path}")
+
+
+#: Answer of a mixed-integer program: HiGHS's own ``status`` text, ``x`` (or None), the ``bound`` on the maximum and
+#: the number of nodes.
+MixedIntegerAnswer = namedtuple("MixedIntegerAnswer", "status x bound n_nodes")
+
+
+def maximize_mixed_integer(
+    cost, rows, row_lower, row_upper, upper, integer, relative_gap, absolute_gap, time_limit=None, max_nodes=None
+):  # fmt: skip
+    """Maximise <cost, x> over {row_lower <= rows x <= row_upper, 0 <= x <= upper}, some x integer, by HiGHS.
+
+    Parameters
+    ----------
+    cost, upper : ndarray, shape (n,)
+    rows : ndarray or scipy.sparse matrix, shape (m, n)
+    row_lower, row_upper : ndarray, shape (m,)
+    integer : ndarray of bool, shape (n,)
+    relative_gap, absolute_gap : float
+        Either of them closes the search.
+    time_limit : float, optional
+        Seconds.
+    max_nodes : int, optional
+
+    Returns
+    -------
+    MixedIntegerAnswer
+        The bound holds up to HiGHS's tolerances (1e-6 on the rows and on integrality).
+    """
+    matrix = scipy.sparse.csc_matrix(rows)
+    m, n = matrix.shape
+    model = _Model()
+    options = {"output_flag": False, "mip_rel_gap": relative_gap, "mip_abs_gap": absolute_gap}
+    if time_limit is not None:
+        options["time_limit"] = time_limit
+    if max_nodes is not None:
+        options["mip_max_nodes"] = max_nodes
+    for name, value in options.items():
+        _require(model.setOptionValue(name, value), f"option {name}")
+    _require(
+        model.passModel(
+            n, m, matrix.nnz, _COLUMN_WISE, _MAXIMIZE, 0.0, cost, np.zeros(n), upper, row_lower, row_upper,
+            matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data, integer.astype(np.int32),
+        ),
+        "model",
+    )  # fmt: skip
+    run_status = model.run()
+    status = model.modelStatusToString(model.getModelStatus())
+    if run_status == _core.HighsStatus.kError:
+        raise OracleError(f"the mixed-integer program ended with HiGHS's status '{status}' ({run_status.name})", status)
+    info = model.getInfo()
+    solution = model.getSolution()
+    x = np.fromiter(solution.col_value, np.float64, n) if solution.value_valid else None
+    return MixedIntegerAnswer(status, x, float(info.mip_dual_bound), int(info.mip_node_count))

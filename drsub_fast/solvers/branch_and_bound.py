@@ -15,62 +15,45 @@ Nodes are taken best bound first. A bound that an interior point could not impro
 trouble costs nodes, never validity.
 """
 
-import heapq
-import time
 from collections import namedtuple
 
 import numpy as np
 
-from drsub_fast.result import Status
+from drsub_fast._driver import solver_upper
+from drsub_fast.errors import UnsupportedError
+from drsub_fast.sets.box import Box
+from drsub_fast.sets.knapsack import DisjointKnapsacks
+from drsub_fast.sets.polytope import Polytope
+from drsub_fast.solvers.best_first import best_first, time_left, tolerance
 from drsub_fast.solvers.doubly_nonnegative import BOUND, GAP, OBJECTIVE, STALLED, improve, relaxation
 
 #: max 1/2 x'Hx + h'x over {A x <= b, 0 <= x <= upper}.
 QuadraticProgram = namedtuple("QuadraticProgram", "H h A b upper")
 
-#: When to stop: relative ``gap``, ``deadline`` on the clock of `time.perf_counter` (or None), ``max_nodes`` (or None).
-Limits = namedtuple("Limits", "gap deadline max_nodes")
-
-#: What a search proved: no point of the set is worth more than ``bound``.
-Proof = namedtuple("Proof", "bound n_nodes status")
-
 #: A node in unit-box form, f = constant + 1/2 y'Hy + h'y at x[free] = lower[free] + width * y.
 _UnitForm = namedtuple("_UnitForm", "constant H h A free width")
 
-#: Below this share of the largest term of f, a value counts as zero when the gap is made relative.
-_ZERO = 1e-3
+
+def constraint_rows(P):
+    """(A, b), dense, with P = {x : A x <= b, 0 <= x <= P.upper} and A >= 0."""
+    if isinstance(P, Polytope):
+        return (P.A.toarray() if hasattr(P.A, "toarray") else P.A), P.b
+    if isinstance(P, Box):
+        return np.zeros((0, P.n)), np.zeros(0)
+    if isinstance(P, DisjointKnapsacks) and P.is_down_closed:
+        member = P.groups == np.arange(P.capacities.size)[:, None]
+        return np.where(member, P.weights, 0.0), P.capacities
+    raise UnsupportedError(
+        f"a global optimum over {P!r} cannot be proved: that needs a down-closed Polytope, Box, Budget, Knapsack or "
+        "PartitionMatroid; use maximize(f, P) for a local one"
+    )
 
 
-class Incumbent:
-    """The best feasible point known, and the local solver that improves on it.
-
-    Parameters
-    ----------
-    x, value : ndarray and float
-        A feasible point.
-    search : callable
-        ``search(x) -> (x, value)``: a feasible local maximum near x, which need not be feasible itself.
-    """
-
-    def __init__(self, x, value, search):
-        self.x, self.value, self.search = x, value, search
-
-    def try_from(self, x):
-        """Local solve from x; returns whether it found something better."""
-        x, value = self.search(x)
-        better = value > self.value
-        if better:
-            self.x, self.value = x, value
-        return better
-
-
-def out_of_time(limits):
-    """Whether the deadline has passed."""
-    return limits.deadline is not None and time.perf_counter() >= limits.deadline
-
-
-def tolerance(value, gap, floor):
-    """Absolute gap allowed at this value."""
-    return gap * max(abs(value), floor)
+def quadratic_program(f, P):
+    """The problem max f - c over P as arrays."""
+    A, b = constraint_rows(P)
+    H, h, _ = f.params
+    return QuadraticProgram(H, h, A, b, np.array(solver_upper(f, P)))
 
 
 def magnitude(program):
@@ -102,7 +85,7 @@ def unit_form(program, lower, upper):
     )
 
 
-def _interval_bound(form):
+def interval_bound(form):
     """Largest value term by term: crude, but finite without any arithmetic that could fail."""
     return form.constant + np.maximum(form.h, 0.0).sum() + 0.5 * np.maximum(form.H, 0.0).sum()
 
@@ -121,39 +104,6 @@ def _split(form, lower, upper, Z):
     return (lower, below), (above, upper)
 
 
-def _bound_node(program, node, bound, incumbent, limits, floor):
-    """Bounds one node: (bound, its halves), with no halves if it is closed and None if the time is up."""
-    lower, upper = node
-    form = unit_form(program, lower, upper)
-    if form is None:
-        return -np.inf, ()
-    bound = min(bound, _interval_bound(form))
-    if len(form.free) == 0:
-        incumbent.try_from(lower)
-        return bound, ()
-    if bound <= incumbent.value + tolerance(incumbent.value, limits.gap, floor):
-        return bound, ()
-    scale = max(abs(incumbent.value), floor)
-    data, iterate = relaxation(form.H / scale, form.h / scale, form.A)
-    Z, numbers = iterate.Z, iterate.numbers
-    while not out_of_time(limits):
-        stuck = improve(data, iterate) == STALLED
-        bound = min(bound, form.constant + scale * numbers[BOUND])
-        reached = form.constant + scale * numbers[OBJECTIVE]
-        while True:
-            slack = tolerance(incumbent.value, limits.gap, floor)
-            target = incumbent.value + slack
-            if bound <= target:
-                return bound, ()
-            if not (stuck or scale * numbers[GAP] < 0.01 * slack or bound - reached < 0.5 * (reached - target)):
-                break
-            x = lower.copy()
-            x[form.free] += form.width * np.clip(Z[0, 1:], 0.0, 1.0)
-            if not incumbent.try_from(x):
-                return bound, _split(form, lower, upper, Z)
-    return bound, None
-
-
 def branch_and_bound(program, incumbent, limits):
     """Proves how good the incumbent is, and improves it on the way.
 
@@ -170,33 +120,37 @@ def branch_and_bound(program, incumbent, limits):
     -------
     Proof
     """
-    floor = _ZERO * magnitude(program)
+
+    def bound_node(node, bound):
+        lower, upper = node
+        form = unit_form(program, lower, upper)
+        if form is None:
+            return -np.inf, ()
+        bound = min(bound, interval_bound(form))
+        if len(form.free) == 0:
+            incumbent.try_from(lower)
+            return bound, ()
+        if bound <= incumbent.value + tolerance(incumbent.value, limits):
+            return bound, ()
+        scale = max(abs(incumbent.value), limits.floor)
+        data, iterate = relaxation(form.H / scale, form.h / scale, form.A)
+        Z, numbers = iterate.Z, iterate.numbers
+        while time_left(limits) != 0.0:
+            stuck = improve(data, iterate) == STALLED
+            bound = min(bound, form.constant + scale * numbers[BOUND])
+            reached = form.constant + scale * numbers[OBJECTIVE]
+            while True:
+                slack = tolerance(incumbent.value, limits)
+                target = incumbent.value + slack
+                if bound <= target:
+                    return bound, ()
+                if not (stuck or scale * numbers[GAP] < 0.01 * slack or bound - reached < 0.5 * (reached - target)):
+                    break
+                x = lower.copy()
+                x[form.free] += form.width * np.clip(Z[0, 1:], 0.0, 1.0)
+                if not incumbent.try_from(x):
+                    return bound, _split(form, lower, upper, Z)
+        return bound, None
 
     root = (np.zeros(len(program.h)), program.upper)
-    nodes = [(-_interval_bound(unit_form(program, *root)), 0, root)]
-    closed, n_nodes, created = -np.inf, 0, 1
-    status = Status.OPTIMAL
-    try:
-        while nodes and -nodes[0][0] > incumbent.value + tolerance(incumbent.value, limits.gap, floor):
-            if out_of_time(limits):
-                status = Status.TIME_LIMIT
-                break
-            if limits.max_nodes is not None and n_nodes >= limits.max_nodes:
-                status = Status.NODE_LIMIT
-                break
-            negative, order, node = nodes[0]
-            bound, halves = _bound_node(program, node, -negative, incumbent, limits, floor)
-            n_nodes += 1
-            if halves is None:
-                heapq.heapreplace(nodes, (-bound, order, node))
-                continue
-            heapq.heappop(nodes)
-            if not halves:
-                closed = max(closed, bound)
-            for half in halves:
-                heapq.heappush(nodes, (-bound, created, half))
-                created += 1
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    bound = max(closed, -nodes[0][0] if nodes else -np.inf, incumbent.value)
-    return Proof(float(bound), n_nodes, status)
+    return best_first(root, interval_bound(unit_form(program, *root)), bound_node, incumbent, limits)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from drsub_fast._checks import as_count, one_of
 from drsub_fast._driver import solver_upper
+from drsub_fast.certificates import dnn_bound
 from drsub_fast.result import Status
 from drsub_fast.sets.box import Box
 from drsub_fast.solvers.double_greedy import double_greedy
@@ -63,7 +64,7 @@ def _best_for_the_time(f, P, n_starts, seed, **options):
     )  # fmt: skip
 
 
-def maximize(f, P, method="auto", n_starts=None, seed=0, **options):
+def maximize(f, P, method="auto", n_starts=None, seed=0, bound="cheap", **options):
     """Maximises f over P by any method of the package.
 
     Parameters
@@ -82,6 +83,9 @@ def maximize(f, P, method="auto", n_starts=None, seed=0, **options):
         given in Python.
     seed : int
         Seed of the random starts.
+    bound : {"cheap", "dnn"}
+        What `upper_bound` rests on: what the method knows at no cost, or also, for quadratics of at most 60
+        variables, the doubly non-negative bound (`certificates.dnn_bound`).
     **options
         Passed to the method, e.g. ``max_iter``, ``tol``, ``lmo``, ``time_limit``.
 
@@ -108,7 +112,9 @@ def maximize(f, P, method="auto", n_starts=None, seed=0, **options):
         solver = _best_for_the_time if method == "auto" else multi_start
         if n_starts is None:
             n_starts = default_starts(f.n) if f.compiled else 2
-        return solver(f, P, n_starts, seed, **options)
-    if n_starts is not None and as_count(n_starts, "n_starts", lower=1) > 1:
+        options |= {"n_starts": n_starts, "seed": seed}
+    elif n_starts is not None and as_count(n_starts, "n_starts", lower=1) > 1:
         raise ValueError(f"method {method!r} has one start; use method='multi-start' for n_starts = {n_starts}")
-    return solver(f, P, **options)
+    one_of(bound, "bound", ("cheap", "dnn"))
+    result = solver(f, P, **options)
+    return result if bound == "cheap" else replace(result, upper_bound=min(result.upper_bound, dnn_bound(f, P)))

@@ -1,0 +1,105 @@
+"""What every proof of a global optimum shares: the incumbent, the limits, and the best-first search.
+
+A gap is relative to max(|value|, floor), where the floor is 1e-3 of the size of f, so that it means something
+near zero.
+"""
+
+import heapq
+import time
+from collections import namedtuple
+
+import numpy as np
+
+from drsub_fast.result import Status
+
+#: When to stop: relative ``gap``, ``floor`` of the values it is relative to, ``deadline`` on the clock of
+#: `time.perf_counter` (or None), ``max_nodes`` (or None).
+Limits = namedtuple("Limits", "gap floor deadline max_nodes")
+
+#: What a method proved: no point of the set is worth more than ``bound``.
+Proof = namedtuple("Proof", "bound n_nodes status")
+
+
+class Incumbent:
+    """The best feasible point known, and the local solver that improves on it.
+
+    Parameters
+    ----------
+    x, value : ndarray and float
+        A feasible point.
+    search : callable
+        ``search(x) -> (x, value)``: a feasible local maximum near x, which need not be feasible itself.
+    """
+
+    def __init__(self, x, value, search):
+        self.x, self.value, self.search = x, value, search
+
+    def try_from(self, x):
+        """Local solve from x; returns whether it found something better."""
+        x, value = self.search(x)
+        better = value > self.value
+        if better:
+            self.x, self.value = x, value
+        return better
+
+
+def tolerance(value, limits):
+    """Absolute gap allowed at this value."""
+    return limits.gap * max(abs(value), limits.floor)
+
+
+def time_left(limits):
+    """Seconds to the deadline (0 when it has passed), or None."""
+    return None if limits.deadline is None else max(0.0, limits.deadline - time.perf_counter())
+
+
+def best_first(root, root_bound, bound_node, incumbent, limits):
+    """Branch and bound, best bound first.
+
+    Parameters
+    ----------
+    root : object
+        The first node.
+    root_bound : float
+        A bound on it.
+    bound_node : callable
+        ``bound_node(node, bound) -> (bound, children)``: a bound no larger than the parent's and the children:
+        none if the node holds nothing better than the bound, which is no better than the incumbent by
+        more than the tolerance, or its optimum; None if the time was up before that was known.
+    incumbent : Incumbent
+        A feasible point; ``bound_node`` replaces it by better ones.
+    limits : Limits
+        When to stop.
+
+    Returns
+    -------
+    Proof
+        Its bound is valid whatever stopped the search, Ctrl-C included.
+    """
+    nodes = [(-root_bound, 0, root)]
+    closed, n_nodes, created = -np.inf, 0, 1
+    status = Status.OPTIMAL
+    try:
+        while nodes and -nodes[0][0] > incumbent.value + tolerance(incumbent.value, limits):
+            if time_left(limits) == 0.0:
+                status = Status.TIME_LIMIT
+                break
+            if limits.max_nodes is not None and n_nodes >= limits.max_nodes:
+                status = Status.NODE_LIMIT
+                break
+            negative, order, node = nodes[0]
+            bound, children = bound_node(node, -negative)
+            n_nodes += 1
+            if children is None:
+                heapq.heapreplace(nodes, (-bound, order, node))
+                continue
+            heapq.heappop(nodes)
+            if not children:
+                closed = max(closed, bound)
+            for child in children:
+                heapq.heappush(nodes, (-bound, created, child))
+                created += 1
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    bound = max(closed, -nodes[0][0] if nodes else -np.inf, incumbent.value)
+    return Proof(float(bound), n_nodes, status)
