@@ -12,6 +12,7 @@ from drsub_fast.conic import (
     to_orthant,
 )
 from drsub_fast.constants import Constants, constants, frank_wolfe_gap_bound, nonmonotone_bound, two_phase_bound
+from drsub_fast.dpp import MapSolution, map_dpp, nearest_psd
 from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
 from drsub_fast.greedy import MapResult, exact_map, greedy_map
 from drsub_fast.objectives.base import Objective
@@ -65,6 +66,7 @@ __all__ = [
     "Knapsack",
     "LogisticNonconvex",
     "MapResult",
+    "MapSolution",
     "MatchingPolytope",
     "MeanField",
     "Multilinear",
@@ -101,6 +103,7 @@ __all__ = [
     "greedy_map",
     "improve_set",
     "infer_signs",
+    "map_dpp",
     "maximize",
     "maximize_iter",
     "maximize_many",
@@ -108,6 +111,7 @@ __all__ = [
     "monotone_frank_wolfe",
     "mualem_feldman",
     "multi_start",
+    "nearest_psd",
     "nonmonotone_bound",
     "nonmonotone_frank_wolfe",
     "orthant_quadratic",

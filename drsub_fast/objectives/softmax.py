@@ -63,6 +63,8 @@ _BLOCK = 32
 #: gradient at n = 32, k = 8: 2.0 us against 5.0 us by L; n = 64, k = 16: 5.7 against 15 us.
 _LOW_RANK_FROM = 32
 _LOW_RANK_RATIO = 4
+#: What to do with a matrix that is no kernel.
+_CLOSEST = "drsub_fast.nearest_psd(L) is the closest kernel"
 #: Multiplications from which a product is left to BLAS (n = 16, 8 rows: 0.40 us there, 0.52 us by loops).
 _BLAS_FROM = 1500
 
@@ -603,9 +605,20 @@ def _require_psd(L, name):
         if eigenvalues[0] < -1e-10 * eigenvalues[-1] or eigenvalues[-1] < 0.0:
             raise ValueError(
                 f"{name} is not positive semidefinite: its smallest eigenvalue is {eigenvalues[0]:g} (largest "
-                f"{eigenvalues[-1]:g}); drop the negative ones, e.g. w, U = numpy.linalg.eigh({name}); "
-                f"{name} = (U * w.clip(0)) @ U.T"
+                f"{eigenvalues[-1]:g}); {_CLOSEST}"
             )
+
+
+def _as_kernel(L):
+    """L as a symmetric positive semidefinite matrix, or a ValueError that names its smallest eigenvalue."""
+    square = _checks.as_square(L, "L")
+    try:
+        L = _checks.as_symmetric(square, "L")
+    except ValueError as error:
+        least = np.linalg.eigvalsh(0.5 * (square + square.T))[0]
+        raise ValueError(f"{error}. The smallest eigenvalue of that is {least:g}; {_CLOSEST}") from None
+    _require_psd(L, "L")
+    return L
 
 
 class Softmax(Objective):
@@ -665,13 +678,64 @@ class Softmax(Objective):
                 return
             L = B @ B.T
         else:
-            L = _checks.as_symmetric(L, "L")
-            _require_psd(L, "L")
+            L = _as_kernel(L)
         self.n = len(L)
         self._params = SoftmaxParams(L - np.eye(self.n))
 
+    @classmethod
+    def from_features(cls, features, quality=None, *, similarity="cosine", unit_box=True):
+        """Softmax extension for items with feature vectors and qualities: L = diag(q) S diag(q).
+
+        Parameters
+        ----------
+        features : array_like, shape (n, k)
+            Feature vector of each item.
+        quality : array_like, shape (n,), optional
+            Quality q >= 0 of each item, 1 by default. An item by itself has log det q_i^2.
+        similarity : {"cosine", "inner"}
+            S holds the cosines of the feature vectors, or their inner products.
+        unit_box : bool, default True
+            As for the class.
+
+        Returns
+        -------
+        Softmax
+            It keeps the factor diag(q) V of L where that is cheaper than L (see Notes of the class).
+
+        Raises
+        ------
+        ValueError
+            For a feature vector 0 where cosines are asked for, a negative quality, or sizes that differ.
+
+        Notes
+        -----
+        The decomposition into quality and similarity is that of Kulesza and Taskar 2012, section 3.1.
+
+        Examples
+        --------
+        >>> import drsub_fast as ds
+        >>> f = ds.Softmax.from_features([[2.0, 0.0], [3.0, 3.0]], quality=[1.0, 2.0])
+        >>> f.L.round(3)
+        array([[1.   , 1.414],
+               [1.414, 4.   ]])
+        """
+        V = _checks.as_array(features, "features", 2)
+        if _checks.one_of(similarity, "similarity", ("cosine", "inner")) == "cosine":
+            norms = np.linalg.norm(V, axis=1, keepdims=True)
+            if not norms.all():
+                raise ValueError(f"features[{int(norms.argmin())}] is zero: it has no cosine; drop the item")
+            V /= norms
+        if quality is not None:
+            V *= _checks.as_vector(quality, "quality", n=len(V), lower=0.0)[:, None]
+        return cls(factor=V, unit_box=unit_box)
+
     def __repr__(self):
         return f"Softmax(n={self.n})"
+
+    @property
+    def factor(self):
+        """B with L = B B', shape (n, k), where the objective works with it; None where it works with L."""
+        return self._params.B if isinstance(self._params, LowRankSoftmaxParams) else None
 
     @property
     def L(self):
