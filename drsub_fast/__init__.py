@@ -1,6 +1,7 @@
 """Continuous DR-submodular maximisation over down-closed convex sets."""
 
 from drsub_fast import certificates
+from drsub_fast import instances, reference
 from drsub_fast.batch import maximize_iter, maximize_many
 from drsub_fast.conic import (
     OrthantCheck,
@@ -15,6 +16,7 @@ from drsub_fast.constants import Constants, constants, frank_wolfe_gap_bound, no
 from drsub_fast.dpp import MapSolution, map_dpp, nearest_psd
 from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
 from drsub_fast.greedy import MapResult, exact_map, greedy_map
+from drsub_fast.interop import read_problem, write_result
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.logistic import LogisticNonconvex
 from drsub_fast.objectives.mean_field import MeanField
@@ -104,6 +106,7 @@ __all__ = [
     "improve_set",
     "infer_signs",
     "map_dpp",
+    "instances",
     "maximize",
     "maximize_iter",
     "maximize_many",
@@ -116,9 +119,12 @@ __all__ = [
     "nonmonotone_frank_wolfe",
     "orthant_quadratic",
     "projected_gradient",
+    "read_problem",
+    "reference",
     "round_solution",
     "scipy_method",
     "to_orthant",
     "two_phase_bound",
     "two_phase_frank_wolfe",
+    "write_result",
 ]

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numba
@@ -165,9 +166,9 @@ def add_solve(commands):
         "solve",
         help="maximise the problem in a file",
         description="Maximises a quadratic (H, h, c) or a softmax extension (L or factor, unit_box) over {A x <= b, "
-        "0 <= x <= ub}, read from an .npz or .mat file.",
+        "lb <= x <= ub}, read from an .npz or .mat file, or the quadratic program of an .mps, .lp or .qplib file.",
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="problem, .npz or .mat")
+    parser.add_argument("file", type=Path, metavar="FILE", help="problem: .npz, .mat, .mps, .lp or .qplib")
     parser.add_argument("--method", choices=["auto", *METHODS], default="auto", metavar="METHOD",
                         help=f"auto (default), {', '.join(METHODS)}")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result here, .npz or .json")
@@ -199,7 +200,7 @@ def run_solve(args):
     ratio = "" if result.ratio != result.ratio else f" (value / bound = {result.ratio:.4f})"
     for label, text in (
         ("problem", f"{problem.f} over {problem.P}"),
-        ("value", f"{result.value:.12g}"),
+        ("value", f"{result.value:.12g}" + (" (the file minimises the negative)" if problem.minimize else "")),
         ("fw_gap", f"{result.fw_gap:.3g}"),
         ("upper bound", f"{result.upper_bound:.6g}{ratio}"),
         ("guarantee", str(result.guarantee)),
@@ -208,7 +209,7 @@ def run_solve(args):
     ):
         print(f"{label:12}{text}")
     if args.out is not None:
-        write_result(args.out, result)
+        write_result(args.out, replace(result, x=problem.to_original(result.x)))
         print(f"{'result':12}{args.out}")
     return INTERRUPTED if result.status.name == "INTERRUPTED" else 0
 

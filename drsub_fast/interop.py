@@ -1,50 +1,45 @@
 """Problems and results as files.
 
-A problem file, ``.npz`` or ``.mat`` (MATLAB up to version 7), holds arrays by name:
+``.npz`` and ``.mat`` (MATLAB up to version 7) hold arrays by name:
 
 - ``H``, ``h`` and, if not 0, ``c``: a quadratic 1/2 x'Hx + h'x + c; or ``L`` or ``factor`` (L = B B') and,
-  if not true, ``unit_box``: a softmax extension;
+  if not true, ``unit_box``: a softmax extension; to be maximised;
 - ``A`` and ``b``, and ``ub`` (or ``upper``) where the bound is not the one the rows imply: a polytope;
-  ``ub`` alone: a box. A lower bound ``lb`` has to be 0.
+  ``ub`` alone: a box;
+- ``lb``, if not 0, with a quadratic: the lower bounds, which are moved to 0.
 
-Everything is maximised. Other names (``n``, ``m``, comments) are ignored.
+Other names (``n``, ``m``, comments) are ignored. ``.mps``, ``.lp`` and ``.qplib`` are read by `program_files`.
 """
 
 import json
 import math
 import zipfile
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import scipy.io
 import scipy.sparse
 
-from drsub_fast._checks import entry, one_of
-from drsub_fast.objectives.base import Objective
+from drsub_fast._checks import as_vector, entry, one_of
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
-from drsub_fast.sets.base import FeasibleSet
+from drsub_fast.program_files import read_mps_or_lp, read_qplib
+from drsub_fast.programs import Problem, standard_form
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.polytope import Polytope
 
 
-class Problem(NamedTuple):
-    """max f(x) over x in P."""
+def _load_npz(path):
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            if isinstance(stored, np.ndarray):
+                raise ValueError("one array without a name, not an .npz file")
+            return dict(stored)
+    except zipfile.BadZipFile:
+        raise ValueError("not an .npz file") from None
 
-    f: Objective
-    P: FeasibleSet
 
-
-def _load(path):
-    """The arrays of a file by name."""
-    kind = one_of(path.suffix.lower(), "kind of file", (".npz", ".mat"))
-    if kind == ".npz":
-        try:
-            with np.load(path, allow_pickle=False) as stored:
-                return dict(stored)
-        except zipfile.BadZipFile:
-            raise ValueError("not an .npz file") from None
+def _load_mat(path):
     try:
         return {name: value for name, value in scipy.io.loadmat(path).items() if not name.startswith("__")}
     except NotImplementedError:
@@ -84,11 +79,7 @@ def _objective(arrays):
     return Softmax(**{name: matrix}, unit_box=unit_box)
 
 
-def _feasible_set(arrays):
-    if "lb" in arrays and (lower := _vector(arrays["lb"], "lb")).any():
-        j = int(np.flatnonzero(lower)[0])
-        raise ValueError(f"{entry('lb', (j,))} = {lower[j]:g}: substitute x = lb + y, so that the lower bound is 0")
-    upper = next((_vector(arrays[name], name) for name in ("ub", "upper") if name in arrays), None)
+def _feasible_set(arrays, upper):
     if "A" in arrays and "b" in arrays:
         return Polytope(arrays["A"], _vector(arrays["b"], "b"), upper)
     if "A" in arrays or "b" in arrays:
@@ -98,18 +89,48 @@ def _feasible_set(arrays):
     return Box(upper)
 
 
+def _shifted(f, P, lower, upper):
+    """The problem with the lower bounds moved to 0; ``f`` and ``P`` are those of lower bounds 0, checked."""
+    lower = as_vector(lower, "lb", n=f.n)
+    if not isinstance(f, Quadratic):
+        j = int(np.flatnonzero(lower)[0])
+        raise ValueError(f"{entry('lb', (j,))} = {lower[j]:g}: only a quadratic can have lower bounds other than 0")
+    A, b = (P.A, P.b) if isinstance(P, Polytope) else (np.zeros((0, f.n)), np.zeros(0))
+    upper = np.full(f.n, np.inf) if upper is None else upper
+    return standard_form(f.H, f.h, f.c, A, np.full(len(b), -np.inf), b, lower, upper, minimize=False)
+
+
+def _problem(arrays):
+    """The problem that arrays describe."""
+    upper = next((_vector(arrays[name], name) for name in ("ub", "upper") if name in arrays), None)
+    f, P = _objective(arrays), _feasible_set(arrays, upper)
+    if f.n != P.n:
+        raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
+    lower = _vector(arrays["lb"], "lb") if "lb" in arrays else np.zeros(0)
+    return _shifted(f, P, lower, upper) if lower.any() else Problem(f, P)
+
+
+_READERS = {
+    ".npz": lambda path: _problem(_load_npz(path)),
+    ".mat": lambda path: _problem(_load_mat(path)),
+    ".mps": read_mps_or_lp,
+    ".lp": read_mps_or_lp,
+    ".qplib": read_qplib,
+}
+
+
 def read_problem(path):
     """Reads a problem.
 
     Parameters
     ----------
     path : str or Path
-        An ``.npz`` or ``.mat`` file as described in `drsub_fast.interop`.
+        An ``.npz``, ``.mat``, ``.mps``, ``.lp`` or ``.qplib`` file as described in `drsub_fast.interop`.
 
     Returns
     -------
     Problem
-        With fields f and P.
+        With fields f and P, and the way back where bounds or the sign were changed.
 
     Raises
     ------
@@ -121,13 +142,12 @@ def read_problem(path):
     """
     path = Path(path)
     try:
-        arrays = _load(path)
-        problem = Problem(_objective(arrays), _feasible_set(arrays))
-        if problem.f.n != problem.P.n:
-            raise ValueError(f"the objective has {problem.f.n} variables, the set {problem.P.n}")
+        read = _READERS[one_of(path.suffix.lower(), "kind of file", tuple(_READERS))]
+        with path.open("rb"):  # an unreadable file is an OSError, whatever its reader makes of it
+            pass
+        return read(path)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from None
-    return problem
 
 
 def result_fields(result):

@@ -15,6 +15,7 @@ from drsub_fast import paper
 from drsub_fast.cli import main
 from drsub_fast.instances import quadratic_uniform, softmax_uniform
 from drsub_fast.interop import read_problem
+from drsub_fast.program_files import write_mps_or_lp
 
 QUICK = ["--methods", "nonmonotone-frank-wolfe", "--repeats", "1", "--jobs", "2"]
 
@@ -91,10 +92,30 @@ def test_solve_reads_matlab_files_and_writes_npz(tmp_path, capsys):
 def test_readers_take_boxes_factors_and_columns(tmp_path):
     path = tmp_path / "box.npz"
     np.savez(path, factor=np.eye(3)[:, :2], upper=np.ones((3, 1)))
-    f, P = read_problem(path)
+    problem = read_problem(path)
+    f, P = problem.f, problem.P
     assert repr(P) == "Box(n=3)"
     assert f.unit_box
     assert np.array_equal(f.L, np.diag([1.0, 1.0, 0.0]))
+
+
+def test_lower_bounds_are_moved_to_zero_and_back(tmp_path, capsys):
+    f, P = quadratic_uniform(4, 3, seed=3)
+    problem, out, lower = tmp_path / "shifted.npz", tmp_path / "result.npz", np.array([0.1, 0.0, 0.05, 0.0])
+    np.savez(problem, H=f.H, h=f.h, A=P.A, b=P.b, ub=P.upper, lb=lower)
+    assert main(["solve", str(problem), "--method", "nonmonotone-frank-wolfe", "--out", str(out)]) == 0
+    with np.load(out) as stored:
+        assert (stored["x"] >= lower - 1e-12).all()
+        assert P.contains(stored["x"])
+        assert f.value(stored["x"]) == pytest.approx(float(stored["value"]), rel=1e-12)
+
+
+def test_programs_in_mps_files_are_solved(tmp_path, capsys):
+    f, P = quadratic_uniform(4, 3, seed=3)
+    path = tmp_path / "problem.mps"
+    write_mps_or_lp(path, f, P)
+    assert main(["solve", str(path), "--method", "nonmonotone-frank-wolfe"]) == 0
+    assert f"{ds.nonmonotone_frank_wolfe(f, P).value:.8g}" in capsys.readouterr().out
 
 
 GOOD = {"H": -np.eye(2), "h": np.ones(2), "A": np.ones((1, 2)), "b": np.ones(1)}
@@ -113,7 +134,8 @@ GOOD = {"H": -np.eye(2), "h": np.ones(2), "A": np.ones((1, 2)), "b": np.ones(1)}
         ({"b": None}, "b is missing"),
         ({"A": None, "b": None}, "no feasible set"),
         ({"A": np.ones((1, 3))}, "2 variables, the set 3"),
-        ({"lb": np.array([0.0, -1.0])}, r"lb\[1\] = -1: substitute"),
+        ({"lb": np.array([0.0, 2.0]), "ub": np.ones(2)}, r"bounds of x\[1\] cross"),
+        ({"H": None, "L": np.eye(2), "lb": np.array([0.0, 0.5])}, r"lb\[1\] = 0.5: only a quadratic"),
         ({"ub": np.array([1.0, np.nan])}, r"\[1\] = nan is not finite"),
     ],
 )
@@ -152,7 +174,7 @@ def test_usage_errors_are_one_line_and_status_2(argv, message, capsys, tmp_path,
 
 
 def test_broken_files_are_named(tmp_path, capsys):
-    for name in ("broken.npz", "broken.mat"):
+    for name in ("broken.npz", "broken.mat", "broken.mps", "broken.qplib"):
         path = tmp_path / name
         path.write_bytes(b"x" * 300)
         assert main(["solve", str(path)]) == 2
