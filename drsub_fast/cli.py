@@ -143,7 +143,7 @@ def _compiling_ahead(families, args):
         return
     first = families[kinds.index(False)]
     code = f"from drsub_fast.paper import warm_up; warm_up({first!r}, {args.methods!r})"
-    compiler = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL)
+    compiler = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield lambda family: None if paper.has_optimum(family) else compiler.wait()
     finally:

@@ -117,7 +117,7 @@ def run_family(family, repeats, sizes, methods=PAPER_METHODS, global_optimum=Tru
             for run in as_completed(runs):
                 yield run.result()
     finally:
-        executor.shutdown(cancel_futures=True)
+        executor.shutdown(wait=False, cancel_futures=True)
 
 
 def warm_up(family, names):
