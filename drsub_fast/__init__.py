@@ -1,7 +1,6 @@
 """Continuous DR-submodular maximisation over down-closed convex sets."""
 
-from drsub_fast import certificates
-from drsub_fast import instances, reference
+from drsub_fast import certificates, instances, reference
 from drsub_fast.batch import maximize_iter, maximize_many
 from drsub_fast.conic import (
     OrthantCheck,

@@ -8,7 +8,8 @@ extensions by their value.
 
 import csv
 import statistics
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import NamedTuple
 
 from threadpoolctl import threadpool_limits
@@ -110,12 +111,12 @@ def run_family(family, repeats, sizes, methods=PAPER_METHODS, global_optimum=Tru
     executor = ThreadPoolExecutor(n_jobs)
     try:
         with threadpool_limits(1):
-            runs = [
-                executor.submit(run_instance, instance, methods, global_optimum)
-                for instance in paper_instances(family, repeats, sizes)
-            ]
-            for run in as_completed(runs):
-                yield run.result()
+            finished, count = SimpleQueue(), 0
+            for instance in paper_instances(family, repeats, sizes):
+                executor.submit(run_instance, instance, methods, global_optimum).add_done_callback(finished.put)
+                count += 1
+            for _ in range(count):
+                yield finished.get().result()
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
 
