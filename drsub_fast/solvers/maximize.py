@@ -5,6 +5,7 @@ from dataclasses import replace
 from drsub_fast._checks import as_count, one_of
 from drsub_fast._driver import solver_upper
 from drsub_fast.certificates import dnn_bound
+from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.result import Status
 from drsub_fast.sets.box import Box
 from drsub_fast.solvers.double_greedy import double_greedy
@@ -48,6 +49,8 @@ def _bounded_method(f, P):
 
 def _best_for_the_time(f, P, n_starts, seed, **options):
     """Multi-start, joined by the method with the best applicable bound; the better answer, the better bound."""
+    # Corrective steps end a quadratic in tens of iterations; pairwise steps may creep to an interior optimum.
+    options.setdefault("max_iter", 1000 if isinstance(f, Quadratic) else 100)
     result = multi_start(f, P, n_starts, seed, **options)
     bounded, why = _bounded_method(f, P)
     if bounded is None or result.status in (Status.INTERRUPTED, Status.TIME_LIMIT):

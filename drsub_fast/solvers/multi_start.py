@@ -1,7 +1,8 @@
 """Multi-start: fully corrective Frank-Wolfe from oracle vertices of random costs, then a second phase.
 
 Start 0 is the set's own starting point; start s > 0 is the vertex that maximises a random cost with entries
-Exp(1)/u_j, which spreads the starts over the vertices whatever the scale of the variables. The best answer x
+Exp(1)/u_j, which spreads the starts over the vertices whatever the scale of the variables; for even s the entries
+have random signs too, since positive costs over a box all lead to the same vertex. The best answer x
 is followed by one solve over Q = {y in P : y <= u - x}, so that the better of the two keeps the 1/4 bound of
 Algorithm 1 (Bian et al. 2017, Proposition 1).
 
@@ -75,8 +76,10 @@ def multi_start_loop(
 
 
 def random_costs(upper, n_starts, seed):
-    """Costs Exp(1)/u_j of the starts, shape (n_starts, n); row 0 is zero."""
-    costs = np.random.default_rng(seed).standard_exponential((n_starts, upper.size))
+    """Costs of the starts, shape (n_starts, n): Exp(1)/u_j, in every other row with random signs; row 0 is zero."""
+    rng = np.random.default_rng(seed)
+    costs = rng.standard_exponential((n_starts, upper.size))
+    np.negative(costs[2::2], out=costs[2::2], where=rng.random(costs[2::2].shape) < 0.5)
     np.divide(costs, upper, out=costs, where=upper > 0.0)
     costs[:, upper <= 0.0] = 0.0
     costs[0] = 0.0
