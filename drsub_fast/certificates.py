@@ -55,7 +55,7 @@ def linear_bound(f, P):
     --------
     >>> import drsub_fast as ds
     >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
-    >>> ds.certificates.linear_bound(f, ds.Budget(1.0, [1.0, 1.0]))
+    >>> round(ds.certificates.linear_bound(f, ds.Budget(1.0, [1.0, 1.0])), 6)
     1.0
     """
     _require_down_closed(P)
@@ -102,8 +102,8 @@ def local_global_bound(f, P, x, z=None):
     --------
     >>> import drsub_fast as ds
     >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [2.0, 2.0])
-    >>> ds.certificates.local_global_bound(f, ds.Budget(1.0, [1.0, 1.0]), [1.0, 0.0])
-    8.0
+    >>> round(ds.certificates.local_global_bound(f, ds.Budget(1.0, [1.0, 1.0]), [1.0, 0.0]), 6)
+    8.5
     """
     _require_down_closed(P)
     upper = solver_upper(f, P)
@@ -167,13 +167,13 @@ def dnn_bound(f, P, time_limit=None):
     bound = interval_bound(form)
     scale = magnitude(program)
     if scale == 0.0 or len(form.free) == 0:
-        return f.c + bound
+        return float(f.c + bound)
     data, iterate = relaxation(form.H / scale, form.h / scale, form.A)
     numbers = iterate.numbers
     while time.perf_counter() < deadline and improve(data, iterate) == STEPPED:
         if numbers[GAP] <= _DNN_GAP * max(1.0, abs(numbers[OBJECTIVE])):
             break
-    return f.c + min(bound, scale * float(numbers[BOUND]))
+    return float(f.c + min(bound, scale * numbers[BOUND]))
 
 
 def upper_bound(f, P, x=None, z=None, bound="cheap"):

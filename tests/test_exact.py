@@ -1,5 +1,6 @@
 """Global optima: values against brute force and stored optima, bounds re-checked in exact arithmetic."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,7 @@ from global_checks import known_maximum, known_minimum, random_instance
 
 import drsub_fast as ds
 from drsub_fast.solvers import branch_and_bound
+from drsub_fast.solvers import exact as exact_module
 from drsub_fast.solvers.best_first import Incumbent, Limits
 from drsub_fast.solvers.branch_and_bound import quadratic_program, unit_form
 from drsub_fast.solvers.doubly_nonnegative import (
@@ -264,6 +266,21 @@ def test_an_interrupt_returns_what_there_is(monkeypatch):
     r = ds.global_maximum(f, P)
     assert r.status is ds.Status.INTERRUPTED
     assert P.contains(r.x)
+    assert best <= r.upper_bound < np.inf
+
+
+def test_an_interrupt_among_the_starts_ends_the_run(monkeypatch):
+    f, P = random_instance(1, 6, 4)
+    best = ds.global_maximum(f, P).value
+    complete = exact_module.multi_start
+
+    def interrupted(*arguments, **options):
+        return replace(complete(*arguments, **options), status=ds.Status.INTERRUPTED)
+
+    monkeypatch.setattr(exact_module, "multi_start", interrupted)
+    r = ds.global_maximum(f, P)
+    assert r.status is ds.Status.INTERRUPTED
+    assert r.n_nodes == 0
     assert best <= r.upper_bound < np.inf
 
 
