@@ -246,7 +246,7 @@ def maximize_many(
     >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
     >>> results = ds.maximize_many([(f, ds.Box([1.0, 1.0])), (f, ds.Budget(0.5, [1.0, 1.0]))], n_jobs=1)
     >>> [round(r.value, 3) for r in results]
-    [0.571, 0.375]
+    [0.571, 0.391]
     """
     results = []
     iterator = maximize_iter(

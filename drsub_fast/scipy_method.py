@@ -157,7 +157,7 @@ def scipy_method(method="auto"):
     ...     lambda x: x @ H @ x / 2 - x.sum(), np.zeros(2), jac=lambda x: H @ x - 1.0, bounds=[(0, 1), (0, 1)],
     ...     constraints=LinearConstraint([[1.0, 1.0]], ub=0.5), method=ds.scipy_method("two-phase-frank-wolfe"))
     >>> round(r.fun, 2), r.success
-    (-0.39, False)
+    (-0.39, True)
     """
     one_of(method, "method", ("auto", *METHODS))
 

@@ -211,6 +211,7 @@ class FeasibleSet:
 
     @property
     def upper(self):
+        """Upper bound of every variable over the set, shape (n,), read-only."""
         view = self._upper.view()
         view.flags.writeable = False
         return view

@@ -132,7 +132,7 @@ def nonmonotone_frank_wolfe(
     >>> import drsub_fast as ds
     >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
     >>> round(ds.nonmonotone_frank_wolfe(f, ds.Box([1.0, 1.0])).value, 2)
-    0.57
+    0.55
     """
     run, status = _run("nonmonotone_frank_wolfe", f, P, max_iter, True, lmo, callback, callback_every, time_limit)
     guarantee = run.guarantee(1.0 / math.e, _NONMONOTONE, "f >= 0 on [0, upper]", f.nonnegative_on)
