@@ -1,0 +1,54 @@
+"""Every Python block of README.md runs, in a namespace of its own."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+
+#: Runs the blocks [line, source] of the standard input; tracebacks name the lines of README.md.
+RUN_BLOCKS = """
+import json, sys, traceback
+failures = 0
+for line, source in json.load(sys.stdin):
+    try:
+        exec(compile("\\n" * line + source, "README.md", "exec"), {"__name__": "__main__"})
+    except Exception:
+        failures += 1
+        traceback.print_exc()
+sys.exit(failures)
+"""
+
+
+def _python_blocks(text):
+    """Pairs (line of the opening fence, source)."""
+    fenced = re.finditer(r"^ *```python\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)
+    return [(text[: block.start()].count("\n") + 1, dedent(block[1])) for block in fenced]
+
+
+@pytest.mark.skipif(not README.exists(), reason="README.md is not in this checkout")
+def test_blocks_run():
+    # As plain Python: the compiled loops have tests of their own, and cost seconds each to compile.
+    blocks = _python_blocks(README.read_text())
+    assert len(blocks) > 20
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", RUN_BLOCKS], input=json.dumps(blocks),
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+
+
+def test_a_failing_block_is_named_by_its_line():
+    text = "# Title\n\n- item\n\n  ```python\n  a = 1\n  a.b\n  ```\n"
+    run = subprocess.run(
+        [sys.executable, "-c", RUN_BLOCKS], input=json.dumps(_python_blocks(text)), capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert run.returncode == 1
+    assert 'File "README.md", line 7' in run.stderr
