@@ -20,7 +20,7 @@ from drsub_fast._jit import kernel
 from drsub_fast._vector import assign, dot
 from drsub_fast.objectives.base import objective_size
 from drsub_fast.objectives.quadratic import QuadraticParams
-from drsub_fast.objectives.softmax import SoftmaxParams
+from drsub_fast.objectives.softmax import LowRankSoftmaxParams, SoftmaxParams
 from drsub_fast.sets.base import OK, PAUSED, lmo, set_size
 from drsub_fast.sets.box import BoxParams
 from drsub_fast.sets.knapsack import KnapsackParams
@@ -43,6 +43,7 @@ run, RUN = operation("run")
 QuadraticStack = namedtuple("QuadraticStack", "H h c")
 SoftmaxStack = namedtuple("SoftmaxStack", "L D")
 FactorStack = namedtuple("FactorStack", "factor D")
+LowRankStack = namedtuple("LowRankStack", "factor BT")
 #: ``scaled``: scratch for the parameters of one polytope.
 PolytopeStack = namedtuple("PolytopeStack", "A b upper scaled")
 BoxStack = namedtuple("BoxStack", "upper")
@@ -139,6 +140,20 @@ def _take_factor(stack, i):
 
 
 @kernel
+def _transpose(A, AT):
+    for row in range(A.shape[0]):
+        for column in range(A.shape[1]):
+            AT[column, row] = A[row, column]
+
+
+@kernel
+def _take_low_rank(stack, i):
+    factor = stack.factor[_row(stack.factor, i)]
+    _transpose(factor, stack.BT)
+    return LowRankSoftmaxParams(factor, stack.BT)
+
+
+@kernel
 def _factor_is_sound(stack, i):
     return _all_between(stack.factor[_row(stack.factor, i)], -_LARGEST, _LARGEST)
 
@@ -146,7 +161,14 @@ def _factor_is_sound(stack, i):
 @kernel
 def _take_polytope(stack, i):
     A, b, upper = stack.A[_row(stack.A, i)], stack.b[_row(stack.b, i)], stack.upper[_row(stack.upper, i)]
-    scale_polytope(A, b, upper, stack.scaled)
+    # The scale starts from the tightest bound, as in `Polytope`.
+    tightest = stack.scaled.scale
+    assign(tightest, upper)
+    for row in range(A.shape[0]):
+        for column in range(A.shape[1]):
+            if A[row, column] > 0.0:
+                tightest[column] = min(tightest[column], b[row] / A[row, column])
+    scale_polytope(A, b, tightest, stack.scaled)
     return stack.scaled
 
 
@@ -330,6 +352,7 @@ TAKE.table.update(
         QuadraticStack: _take_quadratic,
         SoftmaxStack: _take_softmax,
         FactorStack: _take_factor,
+        LowRankStack: _take_low_rank,
         PolytopeStack: _take_polytope,
         BoxStack: _take_box,
         BudgetStack: _take_budget,
@@ -346,6 +369,7 @@ IS_SOUND.table.update(
         QuadraticStack: _quadratic_is_sound,
         SoftmaxStack: _softmax_is_sound,
         FactorStack: _factor_is_sound,
+        LowRankStack: _factor_is_sound,
         PolytopeStack: _polytope_is_sound,
         BoxStack: _box_is_sound,
         BudgetStack: _budget_is_sound,

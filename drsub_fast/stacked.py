@@ -23,11 +23,11 @@ from drsub_fast._driver import CONVERGED, FINISHED, N_CONTROL, N_NUMBERS, STALLE
 from drsub_fast._threads import one_blas_thread, progress_bar, worker_count
 from drsub_fast.checkpoint import Checkpoint, fingerprint
 from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.objectives.softmax import LowRankSoftmaxParams, Softmax
 from drsub_fast.result import Status
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.budget import Budget
-from drsub_fast.sets.polytope import Polytope, blank_params
+from drsub_fast.sets.polytope import KERNEL, Polytope, blank_params
 from drsub_fast.solvers.frank_wolfe import SHORT, STEP_SIZES
 from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, atoms_size
 from drsub_fast.solvers.maximize import METHODS, default_starts, maximize
@@ -40,6 +40,7 @@ from drsub_fast.stack_loop import (
     BudgetStack,
     FactorStack,
     FrankWolfeStack,
+    LowRankStack,
     MultiStartOptions,
     PolytopeStack,
     QuadraticStack,
@@ -195,6 +196,10 @@ class _Problems:
         self.unit_box = unit_box and self.objective.single is Softmax
         self.count = self._count()
         self.n = self._check_shapes()
+        self.low_rank = False
+        if "factor" in self:
+            one = Softmax(factor=np.ones(self.arguments["factor"].data.shape[1:]), unit_box=self.unit_box)
+            self.low_rank = isinstance(one.params, LowRankSoftmaxParams)
 
     @staticmethod
     def _family(given, families, what, choices):
@@ -239,21 +244,20 @@ class _Problems:
         options = {"unit_box": self.unit_box} if family.single is Softmax else {}
         return family.single(**{name: float(a) if a.ndim == 0 else a for name, a in arrays.items()}, **options)
 
-    def objective_stack(self, first, last, D):
-        """Stack of the objectives; ``D`` is scratch for one matrix."""
+    def objective_stack(self, first, last, matrix):
+        """Stack of the objectives; ``matrix`` is scratch for one of them."""
         if self.objective.single is Quadratic:
             return QuadraticStack(*(self.rows(name, first, last) for name in "Hhc"))
         if "L" in self:
-            return SoftmaxStack(self.rows("L", first, last), D)
-        return FactorStack(self.rows("factor", first, last), D)
+            return SoftmaxStack(self.rows("L", first, last), matrix)
+        return (LowRankStack if self.low_rank else FactorStack)(self.rows("factor", first, last), matrix)
 
     def set_stack(self, first, last, scaled):
         """Stack of the set, and the upper bounds; ``scaled`` is scratch for one polytope."""
         if self.set.single is Polytope:
             A, b = self.rows("A", first, last), self.rows("b", first, last)
             upper = self.rows("upper", first, last) if "upper" in self else _tightest_upper(A, b)
-            upper = self._clipped(upper)
-            return PolytopeStack(A, b, upper, scaled), upper
+            return PolytopeStack(A, b, upper, scaled), self._clipped(upper)
         upper = self.rows("upper", first, last)
         if self.set.single is Box:
             return BoxStack(upper), self._clipped(upper)
@@ -327,21 +331,22 @@ class _Batch:
         self.costs = None
         if method == "multi-start":
             self.costs = random_costs(np.ones(n), options["n_starts"], options["seed"])
-        self.mode = _polytope_mode(m, n, lmo) if is_polytope else 0
         self.m = m
 
     def worker(self):
         """Workspace of one worker."""
         n, k_max = self.problems.n, self.max_iter
-        D, scaled = np.empty((n, n)), blank_params(self.m, n, self.mode)
+        factor = self.problems.arguments["factor"].data.shape[1:] if self.problems.low_rank else (n, n)
+        matrix = np.empty(factor[::-1])
+        scaled = blank_params(self.m, n, KERNEL) if self.problems.set.single is Polytope else None
         set_stack, _ = self.problems.set_stack(0, 1, scaled)
-        floats, integers = work_size(self.problems.objective_stack(0, 1, D), set_stack)
+        floats, integers = work_size(self.problems.objective_stack(0, 1, matrix), set_stack)
         atoms = atoms_size(n)
         scratch = Scratch(
             np.empty(N_NUMBERS + 7 * n + floats + atoms[0]), np.zeros(N_CONTROL + integers + atoms[1], np.int64),
             *np.empty((2, n)), *np.empty((2, k_max + 1)), np.empty(2), np.empty(3, np.int64),
         )  # fmt: skip
-        return D, scaled, scratch, np.empty((2, 1, k_max + 1))
+        return matrix, scaled, scratch, np.empty((2, 1, k_max + 1))
 
     def option_stack(self, first, last, upper):
         """Options of the loop for the problems first..last - 1."""
@@ -365,8 +370,8 @@ class _Batch:
         first, last = piece.start, piece.stop
         answers = Answers(*(array[first:last] for array in self.answers))
         if not self.by_solver:
-            D, scaled, scratch, traces = worker
-            objectives = self.problems.objective_stack(first, last, D)
+            matrix, scaled, scratch, traces = worker
+            objectives = self.problems.objective_stack(first, last, matrix)
             sets, upper = self.problems.set_stack(first, last, scaled)
             if not len(answers.trace_value):
                 answers = answers._replace(trace_value=traces[0], trace_gap=traces[1])
@@ -438,9 +443,9 @@ class _Batch:
 
     def work(self, turns, checkpoint, bar):
         """One worker: takes ranges until none is left."""
-        worker = self.worker() if not self.by_solver else None
-        size = 1
+        worker, size = None, 1
         while (piece := turns.take(None if checkpoint else size)) is not None:
+            worker = worker or self.worker()
             start = piece.start
             while start < piece.stop and not turns.stopped:
                 part = range(start, min(start + size, piece.stop))
@@ -482,11 +487,6 @@ class _Batch:
         self.messages = dict(sorted(self.messages.items()))
 
 
-def _polytope_mode(m, n, lmo):
-    """How the oracle of polytopes of this shape answers."""
-    return Polytope(np.zeros((m, n)), np.zeros(m), np.zeros(n)).params(lmo).mode
-
-
 def _open_checkpoint(folder, batch):
     """The checkpoint of a batch, and the ranges of problems that are its chunks."""
     problems = batch.problems
@@ -519,7 +519,7 @@ def _checked_options(method, n, tol, step_size, curvature, subroutine, n_starts,
 
 def maximize_stacked(
     *, H=None, h=None, c=0.0, L=None, factor=None, unit_box=True, A=None, b=None, k=None, upper=None,
-    method="auto", max_iter=None, tol=1e-6, step_size="open-loop", curvature=None, subroutine="frank-wolfe",
+    method="multi-start", max_iter=None, tol=1e-6, step_size="open-loop", curvature=None, subroutine="frank-wolfe",
     n_starts=None, seed=0, lmo="auto", n_jobs=None, on_error="record", trace=False, checkpoint=None, progress=False,
 ):  # fmt: skip
     """Solves many problems of one size, given as stacked arrays.
@@ -538,7 +538,8 @@ def maximize_stacked(
     k, upper : array_like, shapes ([B]), ([B,] n)
         Budget sets, as in `Budget`. With ``upper`` alone: boxes.
     method : str
-        A name in `METHODS`; "auto" is "multi-start", as in `maximize`.
+        "frank-wolfe", "fully-corrective-frank-wolfe", "monotone-frank-wolfe", "multi-start" (also by "auto"),
+        "nonmonotone-frank-wolfe", "projected-gradient" or "two-phase-frank-wolfe".
     max_iter, tol, step_size, subroutine, n_starts, seed, lmo
         As in the solver of that method.
     curvature : array_like, shape ([B]), optional
@@ -575,11 +576,12 @@ def maximize_stacked(
     --------
     >>> import numpy as np, drsub_fast as ds
     >>> h = np.array([[1.0, 1.0], [1.0, 2.0], [2.0, 0.0]])
-    >>> r = ds.maximize_stacked(H=[[-1.0, -0.5], [-0.5, -2.0]], h=h, upper=[1.0, 1.0], n_jobs=1)
+    >>> r = ds.maximize_stacked(
+    ...     H=[[-1.0, -0.5], [-0.5, -2.0]], h=h, upper=[1.0, 1.0], method="nonmonotone-frank-wolfe", n_jobs=1)
     >>> r.value.round(2)
-    array([0.57, 1.14, 1.5 ])
+    array([0.55, 1.1 , 1.07])
     >>> r[2].status.name
-    'CONVERGED'
+    'COMPLETED'
     """
     began = time.perf_counter()
     arguments = {
@@ -596,7 +598,7 @@ def maximize_stacked(
     options = _checked_options(method, problems.n, tol, step_size, curvature, subroutine, n_starts, seed)
     batch = _Batch(problems, method, as_count(max_iter, "max_iter"), options, lmo, on_error, trace)
     count = problems.count
-    pieces, store = [range(count)], None
+    pieces, store = [range(count)] if count else [], None
     if checkpoint is not None:
         store, pieces = _open_checkpoint(checkpoint, batch)
         for index in store.indices():

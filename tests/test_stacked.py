@@ -58,7 +58,9 @@ def test_boxes_are_solved_as_single_problems_are(method):
     assert not result.messages
 
 
-@pytest.mark.parametrize("options", [{"method": "fully-corrective-frank-wolfe"}, {"n_starts": 4, "seed": 3}])
+@pytest.mark.parametrize(
+    "options", [{"method": "fully-corrective-frank-wolfe"}, {"method": "multi-start", "n_starts": 4, "seed": 3}]
+)
 def test_local_solves_and_many_starts_are_those_of_single_problems(options):
     arrays = stack()
     result = ds.maximize_stacked(**arrays, **options, tol=1e-9)

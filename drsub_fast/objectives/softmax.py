@@ -729,6 +729,9 @@ class Softmax(Objective):
             V *= _checks.as_vector(quality, "quality", n=len(V), lower=0.0)[:, None]
         return cls(factor=V, unit_box=unit_box)
 
+    def __getstate__(self):
+        return super().__getstate__() | {"_corner": None}
+
     def __repr__(self):
         return f"Softmax(n={self.n})"
 

@@ -128,6 +128,12 @@ class FeasibleSet:
         # What solves have remembered about the object is left out: equal objects have equal states.
         return {name: item for name, item in vars(self).items() if name not in ("_unit_upper", "_work_sizes")}
 
+    def __copy__(self):
+        # For `with_upper`: everything is shared, prepared parameters included.
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
     def params(self, lmo="auto"):
         """Parameter namedtuple that the kernels take; ``lmo`` matters to polytopes only."""
         return self._params

@@ -246,7 +246,7 @@ class Polytope(FeasibleSet):
 
     def __getstate__(self):
         # The address in the parameters means nothing to another process.
-        return {**self.__dict__, "_prepared": {}}
+        return super().__getstate__() | {"_prepared": {}}
 
     def load_basis(self, oracle, params, work):
         if params.mode == KERNEL:
