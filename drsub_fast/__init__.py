@@ -51,6 +51,7 @@ from drsub_fast.solvers.nonmonotone import monotone_frank_wolfe, nonmonotone_fra
 from drsub_fast.solvers.projected_gradient import projected_gradient
 from drsub_fast.solvers.two_phase import two_phase_frank_wolfe
 from drsub_fast.stacked import StackedResult, maximize_stacked
+from drsub_fast.tables import write_results
 
 __all__ = [
     "METHODS",
@@ -126,4 +127,5 @@ __all__ = [
     "two_phase_bound",
     "two_phase_frank_wolfe",
     "write_result",
+    "write_results",
 ]

@@ -33,12 +33,12 @@ _UNKNOWN_WORKERS = 16
 _NO_GUARANTEE = Guarantee(None, "none: the problem was not solved")
 
 
-def _unsolved(f, method, error):
+def unsolved(n, method, message):
     """The result of a problem that failed."""
-    x = np.full(getattr(f, "n", 0), np.nan)
+    x = np.full(n, np.nan)
     return Result(
         x, np.nan, np.nan, np.inf, _NO_GUARANTEE, Status.FAILED, 0, 0, 0.0, Trace(np.empty(0), np.empty(0)),
-        x, np.nan, method, f"{type(error).__name__}: {error}",
+        x, np.nan, method, message,
     )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def _solve_chunk(first, problems, method, options, on_error):
                 if on_error == "raise":
                     error.add_note(f"in problem {i} of the batch")
                     raise
-                result = _unsolved(f, method, error)
+                result = unsolved(getattr(f, "n", 0), method, f"{type(error).__name__}: {error}")
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             results.append(result)

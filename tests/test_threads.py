@@ -1,0 +1,165 @@
+"""Threads, forks, interrupts, other users of HiGHS, memory: each in a process of its own."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+SETUP = """
+import os, sys, threading, time
+import numpy as np
+import drsub_fast as ds
+
+def problem(seed=0, n=6, m=3):
+    rng = np.random.default_rng(seed)
+    H = -rng.random((n, n))
+    return ds.Quadratic((H + H.T) / 2, n * rng.random(n) / 2), ds.Polytope(0.01 + rng.random((m, n)), np.ones(m))
+
+def solve(seed=0, **options):
+    f, P = problem(seed)
+    return ds.nonmonotone_frank_wolfe(f, P, max_iter=50, **options).value
+
+def stack(count, n=6):
+    rng = np.random.default_rng(0)
+    H = -rng.random((count, n, n))
+    return dict(H=(H + H.transpose(0, 2, 1)) / 2, h=n * rng.random((count, n)) / 2, upper=np.ones(n))
+"""
+
+
+def start(body, **environment):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path[1:]])} | environment
+    command = [sys.executable, "-W", "error", "-c", SETUP + body]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def run(body, timeout=300, **environment):
+    """Standard output of a script that has to end well and write nothing to standard error."""
+    with start(body, **environment) as process:
+        out, err = process.communicate(timeout=timeout)
+    assert process.returncode == 0, err
+    assert err == ""
+    return out
+
+
+def layers():
+    """Numba's threading layers that are installed."""
+    modules = {"omp": "omppool", "tbb": "tbbpool", "workqueue": "workqueue"}
+    for layer, module in modules.items():
+        if importlib.util.find_spec(f"numba.np.ufunc.{module}") is None:
+            yield pytest.param(layer, marks=pytest.mark.skip(reason=f"this Numba has no {layer} layer"))
+        elif layer == "tbb" and importlib.util.find_spec("tbb") is None:
+            yield pytest.param(layer, marks=pytest.mark.skip(reason="TBB is not installed"))
+        else:
+            yield layer
+
+
+@pytest.mark.parametrize("layer", layers())
+def test_four_threads_solve_at_once_under_every_threading_layer(layer):
+    out = run(
+        """
+answers = {}
+def work(seed):
+    answers[seed] = [solve(seed), *ds.maximize_stacked(**stack(50), method="nonmonotone-frank-wolfe", n_jobs=2).value]
+threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+assert [answers[s][0] for s in range(4)] == [solve(s) for s in range(4)]
+assert all(answers[s][1:] == answers[0][1:] for s in range(4))
+print("done")
+""",
+        NUMBA_THREADING_LAYER=layer,
+    )
+    assert out == "done\n"
+
+
+def test_a_forked_child_solves_too():
+    out = run(
+        """
+import warnings
+layout = dict(method="nonmonotone-frank-wolfe", n_jobs=2)
+before = [solve(), solve(lmo="highs"), ds.maximize_stacked(**stack(9), **layout).value[3]]
+pid = os.fork()
+again = [solve(), solve(lmo="highs"), ds.maximize_stacked(**stack(9), **layout).value[3]]
+if pid == 0:
+    os._exit(0 if again == before else 1)
+end = time.monotonic() + 20
+while (status := os.waitpid(pid, os.WNOHANG))[0] == 0:
+    if time.monotonic() > end:
+        os.kill(pid, 9)
+        sys.exit("the child hangs")
+    time.sleep(0.01)
+print(status[1], again == before)
+"""
+    )
+    assert out == "0 True\n"
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_another_user_of_highs_may_have_set_its_threads(threads):
+    out = run(
+        f"""
+from highspy import _core
+other = _core._Highs()
+other.setOptionValue("output_flag", False)
+other.setOptionValue("threads", {threads})
+other.setOptionValue("parallel", "on")
+infinity, one = np.array([np.inf]), np.ones(1)
+other.passModel(1, 1, 1, 1, -1, 0.0, one, np.zeros(1), infinity, -infinity, one, np.array([0, 1], np.int32),
+                np.zeros(1, np.int32), one, np.zeros(1, np.int32))
+other.run()
+assert abs(other.getSolution().col_value[0] - 1.0) < 1e-9
+print(abs(solve(lmo="highs") - solve()) < 1e-9)
+"""
+    )
+    assert out == "True\n"
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_interrupted_stack_returns_what_is_done(n_jobs):
+    body = f"""
+arrays = stack(4000)
+options = dict(method="nonmonotone-frank-wolfe", n_jobs={n_jobs})
+few = ds.maximize_stacked(**arrays | dict(H=arrays["H"][:20], h=arrays["h"][:20]), max_iter=20_000, **options)
+print("ready", flush=True)
+result = ds.maximize_stacked(**arrays, max_iter=20_000, **options)
+done = result.status == ds.Status.COMPLETED
+assert (result.status[~done] == ds.Status.INTERRUPTED).all()
+assert np.isnan(result.value[~done]).all() and np.isfinite(result.value[done]).all()
+assert np.array_equal(result.value[:20][done[:20]], few.value[done[:20]])
+print(0 < done.sum() < 4000)
+"""
+    with start(body) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert out == "True\n", err
+
+
+def test_memory_stays_flat_over_a_thousand_solves():
+    out = run(
+        """
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+def block(seeds):
+    for seed in seeds:
+        solve(seed)
+        if seed % 10 == 0:
+            solve(seed, lmo="highs")
+    ds.maximize_stacked(**stack(1000), method="nonmonotone-frank-wolfe", n_jobs=2)
+block(range(300))
+before = resident()
+block(range(300, 1300))
+print(resident() - before < 5.0)
+"""
+    )
+    assert out == "True\n"
+
+
+def test_a_solve_writes_nothing():
+    assert run('solve(); solve(lmo="highs"); ds.maximize_many([problem()], method="frank-wolfe", n_jobs=2)') == ""
