@@ -7,6 +7,7 @@ import pytest
 
 import drsub_fast as ds
 from drsub_fast.checkpoint import Checkpoint
+from drsub_fast.stack_loop import FactorStack, LowRankStack, is_sound, solve_stack, take
 
 N, B = 6, 40
 SINGLE = {
@@ -58,28 +59,24 @@ def test_boxes_are_solved_as_single_problems_are(method):
     assert not result.messages
 
 
-@pytest.mark.parametrize(
-    "options", [{"method": "fully-corrective-frank-wolfe"}, {"method": "multi-start", "n_starts": 4, "seed": 3}]
-)
-def test_local_solves_and_many_starts_are_those_of_single_problems(options):
-    arrays = stack()
-    result = ds.maximize_stacked(**arrays, **options, tol=1e-9)
-    for i in range(0, B, 4):
-        f, P = ds.Quadratic(arrays["H"][i], arrays["h"][i]), ds.Box(arrays["upper"][i])
-        single = ds.maximize(f, P, **options, tol=1e-9)
+def test_many_starts_are_those_of_single_problems():
+    arrays = stack(count=8)
+    options = {"method": "multi-start", "n_starts": 4, "seed": 3, "tol": 1e-9}
+    result = ds.maximize_stacked(**arrays, **options)
+    for i in range(8):
+        single = ds.maximize(ds.Quadratic(arrays["H"][i], arrays["h"][i]), ds.Box(arrays["upper"][i]), **options)
         assert result.value[i] == pytest.approx(single.value, rel=1e-12)
         assert result.status[i] is single.status
         assert result.n_lmo[i] == single.n_lmo
 
 
-@pytest.mark.parametrize("method", ["nonmonotone-frank-wolfe"])
-def test_polytopes_are_solved_as_single_problems_are(method):
+def test_polytopes_are_solved_as_single_problems_are():
     arrays = {**stack(), **polytopes()}
     for upper in (arrays["upper"], None):
-        result = solve(arrays | {"upper": upper}, method)
+        result = solve(arrays | {"upper": upper})
         for i in range(0, B, 3):
             P = ds.Polytope(arrays["A"][i], arrays["b"][i], None if upper is None else upper[i])
-            single = SINGLE[method](ds.Quadratic(arrays["H"][i], arrays["h"][i]), P, max_iter=30)
+            single = ds.nonmonotone_frank_wolfe(ds.Quadratic(arrays["H"][i], arrays["h"][i]), P, max_iter=30)
             assert_same(result, i, single)
 
 
@@ -97,19 +94,32 @@ def test_budgets_are_solved_as_single_problems_are():
         assert_same(result, i, ds.nonmonotone_frank_wolfe(f, P, max_iter=30))
 
 
-@pytest.mark.parametrize("name", ["L", "factor"])
-def test_softmax_kernels_are_solved_as_single_problems_are(name):
+def test_softmax_kernels_are_solved_as_single_problems_are():
     factor = np.random.default_rng(2).normal(size=(8, N, N))
-    data = factor if name == "factor" else factor @ factor.transpose(0, 2, 1)
-    if name == "L":
-        data = (data + data.transpose(0, 2, 1)) / 2
+    L = factor @ factor.transpose(0, 2, 1)
+    L = (L + L.transpose(0, 2, 1)) / 2
+    L[5] -= 3.0 * np.eye(N)
     upper = np.full(N, 2.0)
-    result = solve({name: data, "upper": upper})
-    for i in range(8):
-        single = ds.nonmonotone_frank_wolfe(ds.Softmax(**{name: data[i]}), ds.Box(upper), max_iter=30)
+    result = solve({"L": L, "upper": upper})
+    for i in (0, 3, 7):
+        single = ds.nonmonotone_frank_wolfe(ds.Softmax(L[i]), ds.Box(upper), max_iter=30)
         assert result.value[i] == pytest.approx(single.value, rel=1e-12)
         assert result.x[i].max() <= 1.0
         assert result.status[i] is single.status
+    assert "not positive semidefinite" in result.messages[5]
+
+
+@pytest.mark.parametrize(("n", "rank"), [(6, 6), (40, 5)])
+def test_factors_give_the_parameters_of_single_objectives(n, rank):
+    factor = np.random.default_rng(3).normal(size=(2, n, rank))
+    single = ds.Softmax(factor=factor[1]).params
+    low_rank = hasattr(single, "B")
+    stacked = (LowRankStack if low_rank else FactorStack)(factor, np.empty((rank, n) if low_rank else (n, n)))
+    assert is_sound(stacked, 1)
+    params = take(stacked, 1)
+    assert type(params) is type(single)
+    for got, expected in zip(params, single, strict=True):
+        assert np.allclose(got, expected, rtol=1e-13, atol=1e-14)
 
 
 def test_arrays_without_a_stack_axis_serve_all_problems():
@@ -130,8 +140,6 @@ def test_every_number_of_workers_gives_the_same_bits():
 
 
 def test_other_types_and_layouts_are_converted_without_a_new_specialisation():
-    from drsub_fast.stack_loop import solve_stack
-
     arrays = stack()
     expected = solve(arrays)
     compiled = len(getattr(solve_stack, "signatures", ()))
