@@ -15,7 +15,7 @@ from drsub_fast.constants import Constants, constants, frank_wolfe_gap_bound, no
 from drsub_fast.dpp import MapSolution, map_dpp, nearest_psd
 from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
 from drsub_fast.greedy import MapResult, exact_map, greedy_map
-from drsub_fast.interop import read_problem, write_result
+from drsub_fast.interop import read_problem, write_problem, write_result
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.logistic import LogisticNonconvex
 from drsub_fast.objectives.mean_field import MeanField
@@ -126,6 +126,7 @@ __all__ = [
     "to_orthant",
     "two_phase_bound",
     "two_phase_frank_wolfe",
+    "write_problem",
     "write_result",
     "write_results",
 ]

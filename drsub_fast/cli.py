@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from drsub_fast import paper
 from drsub_fast._jit import CACHE_FOLDER
+from drsub_fast.batch_command import add_batch
 from drsub_fast.errors import OracleError
 from drsub_fast.instances import FAMILIES, PAPER_REPEATS, PAPER_ROWS, PAPER_SIZES
 from drsub_fast.interop import read_problem, write_result
@@ -249,7 +250,7 @@ def run_info(args):
 def _parser():
     parser = _Parser(prog="drsub-fast", description="Continuous DR-submodular maximisation.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (add_paper, add_solve, add_info):
+    for add in (add_paper, add_solve, add_batch, add_info):
         add(commands)
     return parser
 

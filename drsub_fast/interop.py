@@ -23,7 +23,7 @@ import scipy.sparse
 from drsub_fast._checks import as_vector, entry, one_of
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
-from drsub_fast.program_files import read_mps_or_lp, read_qplib
+from drsub_fast.program_files import read_mps_or_lp, read_qplib, write_mps_or_lp
 from drsub_fast.programs import Problem, standard_form
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.polytope import Polytope
@@ -148,6 +148,41 @@ def read_problem(path):
         return read(path)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def write_problem(path, f, P):
+    """Writes a problem so that `read_problem` gives it back.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.npz`` or ``.mat`` for a `Quadratic` or `Softmax`, ``.mps`` or ``.lp`` for a `Quadratic`.
+    f : Objective
+    P : Box or Polytope
+
+    Raises
+    ------
+    TypeError
+        For another kind of objective or set.
+    ValueError
+        For another kind of file.
+    """
+    path = Path(path)
+    kind = one_of(path.suffix.lower(), "kind of file", (".npz", ".mat", ".mps", ".lp"))
+    if kind in (".mps", ".lp"):
+        write_mps_or_lp(path, f, P)
+        return
+    if not isinstance(f, (Quadratic, Softmax)) or not isinstance(P, (Box, Polytope)):
+        raise TypeError(f"a file holds a quadratic or softmax over a box or polytope, not {f!r} over {P!r}")
+    arrays = {"H": f.H, "h": f.h, "c": f.c} if isinstance(f, Quadratic) else {"L": f.L, "unit_box": f.unit_box}
+    arrays["ub"] = P.upper
+    if isinstance(P, Polytope):
+        A = P.A.toarray() if kind == ".npz" and scipy.sparse.issparse(P.A) else P.A
+        arrays |= {"A": A, "b": P.b}
+    if kind == ".npz":
+        np.savez_compressed(path, **arrays)
+    else:
+        scipy.io.savemat(path, arrays)
 
 
 def result_fields(result):

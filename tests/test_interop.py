@@ -8,6 +8,7 @@ import scipy.sparse
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, OptimizeResult, minimize
 
 import drsub_fast as ds
+from drsub_fast.interop import read_problem, write_problem
 from drsub_fast.program_files import read_mps_or_lp, read_qplib, write_mps_or_lp
 from drsub_fast.programs import set_of_rows, standard_form
 
@@ -169,6 +170,21 @@ def test_mps_and_lp_files_come_back_as_they_were_written(tmp_path, suffix, spars
     assert np.allclose(problem.P.A.toarray(), A, rtol=1e-12)
     assert np.array_equal(problem.P.upper, P.upper)
     assert not problem.reasons
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".mat", ".lp"])
+def test_problem_files_come_back_as_they_were_written(tmp_path, suffix):
+    H, h, A, b = convex_problem(5)
+    f, x = ds.Quadratic(-H, -h, 2.5), np.full(4, 0.1)
+    for P in (ds.Box(np.full(4, 0.7)), ds.Polytope(scipy.sparse.csc_array(A), b, np.full(4, 0.7))):
+        path = tmp_path / f"problem{suffix}"
+        write_problem(path, f, P)
+        problem = read_problem(path)
+        assert problem.f.value(x) == pytest.approx(f.value(x), rel=1e-12)
+        assert np.array_equal(problem.P.upper, P.upper)
+        assert type(problem.P) is type(P)
+    with pytest.raises(TypeError, match="over Budget"):
+        write_problem(tmp_path / f"problem{suffix}", f, ds.Budget(1.0, np.ones(4)))
 
 
 LP = """minimize

@@ -1,0 +1,155 @@
+"""``drsub-fast batch``: solves many problems from files."""
+
+import shutil
+import sys
+import time
+from collections import Counter
+from contextlib import closing, nullcontext
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from drsub_fast._threads import worker_count
+from drsub_fast.batch import maximize_iter, unsolved
+from drsub_fast.errors import CheckpointError, UnsupportedError
+from drsub_fast.interop import read_problem
+from drsub_fast.programs import listed
+from drsub_fast.result import Status
+from drsub_fast.solvers.maximize import METHODS
+from drsub_fast.stacked import maximize_stacked
+from drsub_fast.tables import KINDS, write_results
+
+FAILURES, INTERRUPTED = 1, 130
+PROBLEM_FILES = (".npz", ".mat", ".mps", ".lp", ".qplib")
+
+#: Axes of the arrays of one problem; a file whose arrays have one more is a stack.
+_AXES = {"H": 2, "h": 1, "L": 2, "factor": 2, "A": 2, "b": 1, "upper": 1, "ub": 1}
+
+
+def add_batch(commands):
+    """Adds the subcommand to the parser."""
+    parser = commands.add_parser(
+        "batch",
+        help="solve many problems from files",
+        description="Solves many problems: an .npz file of stacked arrays (H, h, c, L, factor; A, b, k, upper, each "
+        "with one more axis in front), folders, or problem files. Finished chunks are kept in OUT.checkpoint until "
+        "the end. Exit status 1 if any problem failed; the failures are listed in the output.",
+    )
+    parser.add_argument("input", nargs="+", type=Path, metavar="INPUT", help="stacked .npz, folder, or problem files")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="results, .npz or .parquet")
+    parser.add_argument("--method", choices=["auto", *METHODS], default="auto", metavar="METHOD",
+                        help=f"auto (default), {', '.join(METHODS)}")  # fmt: skip
+    parser.add_argument("--max-iter", type=int, metavar="N", help="steps of the method")
+    parser.add_argument("--jobs", type=int, metavar="N", help="threads; all processors by default")
+    parser.add_argument("--resume", action="store_true", help="go on where an earlier run of the same batch stopped")
+    parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster to solve on")
+    parser.set_defaults(run=run_batch)
+
+
+def _stack(path):
+    """The arrays of a file of stacked problems, or None if it is something else."""
+    if path.suffix.lower() != ".npz" or not path.is_file():
+        return None
+    with np.load(path, allow_pickle=False) as stored:
+        if not any(name in _AXES and stored[name].ndim > _AXES[name] for name in stored.files):
+            return None
+        names = (*_AXES, "c", "k", "unit_box")
+        arrays = {name: stored[name] for name in names if name in stored.files}
+    if "ub" in arrays:
+        arrays["upper"] = arrays.pop("ub")
+    return arrays | ({"unit_box": bool(arrays["unit_box"])} if "unit_box" in arrays else {})
+
+
+def _files(inputs):
+    """The problem files that are named, and those in folders that are named, in order."""
+    for path in inputs:
+        if path.is_dir():
+            found = sorted(file for file in path.iterdir() if file.suffix.lower() in PROBLEM_FILES)
+            if not found:
+                raise ValueError(f"{path} holds no problem files ({', '.join(PROBLEM_FILES)})")
+            yield from found
+        else:
+            yield path
+
+
+def _executor(address):
+    """The executor of a Dask cluster, or None."""
+    if address is None:
+        return nullcontext()
+    try:
+        from distributed import Client
+    except ImportError:
+        raise UnsupportedError("--dask needs distributed: pip install 'drsub_fast[dask]'") from None
+    return Client(address)
+
+
+def _solve_files(args, options, folder):
+    """(results, names, interrupted) of the problem files; one that cannot be read is a problem that failed."""
+    paths, unread = list(_files(args.input)), {}
+
+    def problems():
+        for path in paths:
+            try:
+                problem = read_problem(path)
+            except (OSError, ValueError, TypeError) as error:
+                unread[path] = unsolved(0, args.method, str(error))
+                continue
+            yield problem.f, problem.P
+
+    results, interrupted = [], False
+    with _executor(args.dask) as client:
+        executor = None if client is None else client.get_executor()
+        iterator = maximize_iter(
+            problems(), args.method, executor=executor, n_jobs=args.jobs, checkpoint=folder, **options
+        )
+        with closing(iterator), tqdm(total=len(paths), unit="problem", disable=None, leave=False) as bar:
+            try:
+                for result in iterator:
+                    results.append(result)
+                    bar.update()
+            except KeyboardInterrupt:
+                interrupted = True
+    solved = iter(results)
+    results = [unread.get(path) or next(solved, None) for path in paths]
+    done = [i for i, result in enumerate(results) if result is not None]
+    return [results[i] for i in done], [str(paths[i]) for i in done], interrupted
+
+
+def run_batch(args):
+    """Solves a batch, writes its table, prints a summary."""
+    if args.out.suffix.lower() not in KINDS:
+        raise ValueError(f"--out {args.out}: the results are written as {' or '.join(KINDS)}")
+    folder = args.out.with_name(args.out.name + ".checkpoint")
+    if folder.exists() and not args.resume:
+        raise CheckpointError(f"{folder} is left from an earlier run: give --resume to go on with it, or delete it")
+    worker_count(args.jobs)
+    options = {} if args.max_iter is None else {"max_iter": args.max_iter}
+    arrays = _stack(args.input[0]) if len(args.input) == 1 and args.dask is None else None
+    began = time.perf_counter()
+    if arrays is not None:
+        results = maximize_stacked(
+            **arrays, method=args.method, n_jobs=args.jobs, checkpoint=folder, progress=sys.stderr.isatty(), **options
+        )
+        statuses, gaps, names = results.status, results.fw_gap, [f"problem {i}" for i in range(len(results))]
+        interrupted = Status.INTERRUPTED in statuses.tolist()
+    else:
+        results, names, interrupted = _solve_files(args, options, folder)
+        statuses, gaps = [r.status for r in results], np.array([r.fw_gap for r in results])
+    seconds = time.perf_counter() - began
+    print(f"{len(names)} problems in {seconds:.2f} s ({len(names) / seconds:.0f} a second)")
+    for name, number in sorted(Counter(status.name for status in statuses).items()):
+        print(f"{name:14}{number}")
+    if np.isfinite(gaps).any():
+        print(f"{'worst gap':14}{np.nanmax(gaps):.3g}")
+    if interrupted:
+        print(f"drsub-fast: interrupted; --resume goes on from {folder}", file=sys.stderr)
+        return INTERRUPTED
+    write_results(args.out, results, name=names)
+    shutil.rmtree(folder)
+    print(f"{'results':14}{args.out}")
+    failed = [name for name, status in zip(names, statuses, strict=True) if status is Status.FAILED]
+    if failed:
+        print(f"drsub-fast: {len(failed)} problems failed: {listed(failed)}; see 'message'", file=sys.stderr)
+        return FAILURES
+    return 0
