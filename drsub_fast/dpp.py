@@ -10,6 +10,19 @@ Four ways to a set, and a bound on how much better another could be:
 
 All but the last end with single additions, removals and swaps (`improve_set`) unless asked not to.
 
+When the continuous method beats the greedy one, measured on the 28 debate tasks of `drsub_fast.summarization`
+(log det of the continuous set less that of the greedy one, mean, without swaps; weights 1 and 3 of the match) and on
+the digits of `drsub_fast.recommendation`:
+
+- Matchings, where an early choice blocks others on two sides: by 0.20 and 0.54; better on 22 of 28 tasks at weight 1,
+  worse on 3. Swaps recover a tenth of that for greedy.
+- Partition matroids: by 0.05 and 0.03. Digits, 2 of each class: by 0.2 of 71, which swaps even out.
+- A number of items only: not at all. 10 items: -0.003 and -0.18; 20 digits: -0.65 of 72. The softmax extension gains
+  from spreading the budget over many similar items, most of all for kernels of low rank (104 against the best
+  set's bound of 80 for the digits), and rounding gives that up again. Greedy with swaps is then the method.
+
+The greedy choice takes a tenth of the time or less.
+
 The bound is the least of the solver's own, of Hadamard's inequality log det L_SS <= sum of log L_ii over S,
 maximised over the constraint by one oracle call, and, for a kernel in factored form, of the k largest
 eigenvalues, log det L_SS <= sum of their logarithms (Cauchy's interlacing theorem), k being the most items that
@@ -97,7 +110,7 @@ def nearest_psd(L):
 
 
 def map_dpp(
-    L=None, constraint=None, method="continuous", *, features=None, quality=None, improve=True, rounding="pipage",
+    L=None, constraint=None, method="best", *, features=None, quality=None, improve=True, rounding="pipage",
     **options,
 ):  # fmt: skip
     """MAP inference: a feasible set of items whose block of the kernel has a large determinant.
@@ -109,8 +122,8 @@ def map_dpp(
     constraint : int or FeasibleSet
         A number of items at most, or the set whose 0/1 points are allowed.
     method : str
-        "continuous" (two-phase Frank-Wolfe), any other method by its name in `METHODS`, "greedy", "best" (the better of
-        "continuous" and "greedy") or "exact" (at most 20 items). See the module.
+        "best" (the better of "continuous" and "greedy"), "continuous" (two-phase Frank-Wolfe), any other method by its
+        name in `METHODS`, "greedy" or "exact" (at most 20 items). See the module.
     features, quality : array_like, shapes (n, k) and (n,), optional
         Instead of L: the kernel of `Softmax.from_features`.
     improve : bool, default True
