@@ -14,9 +14,10 @@ from threadpoolctl import threadpool_limits
 
 from drsub_fast import reference
 from drsub_fast.dpp import map_dpp
+from drsub_fast.paper import PAPER_METHODS
 from drsub_fast.sets.partition import PartitionMatroid
 from drsub_fast.solvers.maximize import maximize
-from drsub_fast.summarization import STRENGTHS, SUMMARY_METHODS, matched_tasks, read_statements, run_task, run_tasks
+from drsub_fast.summarization import STRENGTHS, matched_tasks, read_statements, run_task, run_tasks
 
 #: Where asv finds the statements.
 DATA = "DRSUB_FAST_DEBATES"
@@ -26,7 +27,7 @@ STRENGTH = 0.5
 class Debates:
     """The largest task, of 199 items."""
 
-    params = [*SUMMARY_METHODS]
+    params = [*PAPER_METHODS]
     param_names = ("method",)
     timeout = 600
     warmup_time = 0
@@ -39,10 +40,10 @@ class Debates:
         self.time_solve(method)
 
     def time_solve(self, method):
-        maximize(self.f, self.P, method=method, **SUMMARY_METHODS[method])
+        maximize(self.f, self.P, method=method, **PAPER_METHODS[method])
 
     def track_set_value(self, method):
-        return map_dpp(self.f, self.P, method, **SUMMARY_METHODS[method]).value
+        return map_dpp(self.f, self.P, method, **PAPER_METHODS[method]).value
 
 
 def cpu_seconds(call):
@@ -55,7 +56,7 @@ def cpu_seconds(call):
 def compare(task, strength):
     """One line a method: processor seconds of the reference and of the package, and both values."""
     f, P = task.objective(strength), task.constraint
-    for method, options in SUMMARY_METHODS.items():
+    for method, options in PAPER_METHODS.items():
         function = getattr(reference, method.replace("-", "_"))
         theirs, plain = cpu_seconds(lambda: function(f, P, **options))
         mine, fast = cpu_seconds(lambda: maximize(f, P, method=method, **options))
@@ -95,7 +96,7 @@ def main():
         seconds, rows = cpu_seconds(lambda: [row for new in run_tasks(tasks, n_jobs=args.jobs) for row in new])
         clock = time.perf_counter() - began
         print(f"{len(rows)} runs, with rounding: {clock:.1f} s by the clock, {seconds:.1f} s of processor", flush=True)
-        assert len(rows) == len(tasks) * len(STRENGTHS) * len(SUMMARY_METHODS)
+        assert len(rows) == len(tasks) * len(STRENGTHS) * len(PAPER_METHODS)
         for task in (tasks[0], tasks[len(tasks) // 2], tasks[-1]):
             compare(task, STRENGTH)
         for strength in (0.1, 1.0, 3.0):

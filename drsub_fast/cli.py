@@ -20,7 +20,7 @@ import numba
 from threadpoolctl import threadpool_info
 from tqdm import tqdm
 
-from drsub_fast import paper
+from drsub_fast import paper, recommendation, summarization
 from drsub_fast._jit import CACHE_FOLDER
 from drsub_fast.batch_command import add_batch
 from drsub_fast.errors import OracleError
@@ -29,6 +29,9 @@ from drsub_fast.interop import read_problem, write_result
 from drsub_fast.solvers.maximize import METHODS, maximize
 
 INTERRUPTED = 130
+
+#: Experiments on data; the second needs none but scikit-learn's.
+DATA_FAMILIES = ("debates", "digits")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -46,26 +49,32 @@ def _positive(text):
 
 
 def _family(text):
-    names = list(FAMILIES)
-    if text.isdigit() and 1 <= int(text) <= len(names):
-        return names[int(text) - 1]
+    synthetic = list(FAMILIES)
+    if text.isdigit() and 1 <= int(text) <= len(synthetic):
+        return synthetic[int(text) - 1]
+    names = [*synthetic, *DATA_FAMILIES]
     if text in names:
         return text
-    raise argparse.ArgumentTypeError(f"unknown family {text!r}; choose from 1 to {len(names)} or {', '.join(names)}")
+    raise argparse.ArgumentTypeError(
+        f"unknown family {text!r}; choose from 1 to {len(synthetic)} or {', '.join(names)}"
+    )
 
 
 def add_paper(commands):
     """``drsub-fast paper``."""
     parser = commands.add_parser(
         "paper",
-        help="reproduce the paper's synthetic experiments",
-        description="The synthetic experiments of Bian et al. (NIPS 2017), on the authors' own instances: tables, "
-        "CSV files and, with matplotlib, figures.",
+        help="reproduce the paper's experiments",
+        description="The synthetic experiments of Bian et al. (NIPS 2017), on the authors' own instances, and "
+        "experiments on data: tables, CSV files and, with matplotlib, figures.",
     )
     parser.add_argument(
         "--families", nargs="+", type=_family, default=list(FAMILIES), metavar="FAMILY",
-        help=f"1 to 4, or {', '.join(FAMILIES)}; all by default",
+        help=f"1 to 4, or {', '.join(FAMILIES)}, all by default; {' and '.join(DATA_FAMILIES)} need scikit-learn",
     )  # fmt: skip
+    parser.add_argument(
+        "--data", type=Path, metavar="FILE", help="statements for debates: JSON lines with speaker, date and text"
+    )
     parser.add_argument(
         "--repeats", type=_positive, default=PAPER_REPEATS, metavar="N",
         help=f"instances of each size, at most {PAPER_REPEATS}, the default",
@@ -85,14 +94,39 @@ def add_paper(commands):
 
 
 def run_paper(args):
-    """Runs the experiments, with a table, a CSV file and a figure for each family."""
+    """Runs the experiments, the synthetic ones first."""
+    families = list(dict.fromkeys(args.families))
+    if "debates" in families and args.data is None:
+        raise ValueError("the family debates needs --data FILE, the statements")
+    args.out.mkdir(parents=True, exist_ok=True)
+    synthetic = [family for family in families if family not in DATA_FAMILIES]
+    status = _run_synthetic(args, synthetic) if synthetic else 0
+    if status == 0:
+        for family in families:
+            if family in DATA_FAMILIES:
+                _run_on_data(args, family)
+    return status
+
+
+def _run_on_data(args, family):
+    """Runs an experiment on data, and prints its table."""
+    if family == "debates":
+        strengths = (0.1, 0.5, 1.0) if args.quick else summarization.STRENGTHS
+        methods = paper.method_options(args.methods)
+        text, written = summarization.reproduce(args.data, args.out, strengths, methods, args.jobs)
+    else:
+        text, written = recommendation.reproduce(args.out)
+    print(text)
+    print(f"files in {args.out}: {', '.join(path.name for path in written)}")
+
+
+def _run_synthetic(args, families):
+    """Runs the synthetic experiments, with a table, a CSV file and a figure for each family."""
     repeats, sizes = (2, (8, 12, 16)) if args.quick else (args.repeats, PAPER_SIZES)
     if repeats > PAPER_REPEATS:
         raise ValueError(f"the paper has {PAPER_REPEATS} repeats, --repeats asks for {repeats}")
     methods = paper.method_options(args.methods)
     global_optimum = not args.quick if args.global_optimum is None else args.global_optimum
-    families = list(dict.fromkeys(args.families))
-    args.out.mkdir(parents=True, exist_ok=True)
     total = len(families) * len(PAPER_ROWS) * repeats * len(sizes)
     began, written, n_done, interrupted = time.perf_counter(), [], 0, False
     with (
@@ -277,6 +311,6 @@ def main(argv=None):
     except KeyboardInterrupt:
         print("drsub-fast: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except (OSError, ValueError, TypeError, OracleError) as error:
+    except (OSError, ValueError, TypeError, ImportError, OracleError) as error:
         print(f"drsub-fast: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

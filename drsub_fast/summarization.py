@@ -38,19 +38,13 @@ import numpy as np
 from drsub_fast._threads import one_blas_thread, worker_count
 from drsub_fast.greedy import greedy_map
 from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.paper import PAPER_METHODS
 from drsub_fast.rounding import round_solution
 from drsub_fast.sets.matching import MatchingPolytope
 from drsub_fast.solvers.maximize import maximize
 
 #: The weights lambda of the match that the paper varies.
 STRENGTHS = tuple(round(0.1 * k, 1) for k in range(1, 11))
-
-#: The paper's three methods with its options.
-SUMMARY_METHODS = {
-    "two-phase-frank-wolfe": {"max_iter": 100, "tol": 1e-6},
-    "nonmonotone-frank-wolfe": {"max_iter": 100},
-    "projected-gradient": {"max_iter": 100},
-}
 
 #: The candidates whose trajectories the paper shows.
 _SHOWN = ("BACHMANN", "ROMNEY")
@@ -200,7 +194,7 @@ class SummaryRow(NamedTuple):
     strength : float
         Weight of the match.
     method : str
-        A key of `SUMMARY_METHODS`.
+        A name in `METHODS`.
     value, fw_gap, upper_bound : float
         Of the softmax extension: its value, the gap, and the bound that the method proves.
     seconds : float
@@ -222,7 +216,7 @@ class SummaryRow(NamedTuple):
     greedy: float
 
 
-def run_task(task, strength, methods=SUMMARY_METHODS):
+def run_task(task, strength, methods=PAPER_METHODS):
     """The rows of all methods on one task.
 
     Parameters
@@ -250,7 +244,7 @@ def run_task(task, strength, methods=SUMMARY_METHODS):
     return rows
 
 
-def run_tasks(tasks, strengths=STRENGTHS, methods=SUMMARY_METHODS, n_jobs=None):
+def run_tasks(tasks, strengths=STRENGTHS, methods=PAPER_METHODS, n_jobs=None):
     """Runs all tasks at all strengths, in threads.
 
     Parameters
@@ -276,7 +270,7 @@ def run_tasks(tasks, strengths=STRENGTHS, methods=SUMMARY_METHODS, n_jobs=None):
         executor.shutdown(cancel_futures=True)
 
 
-def trajectories(task, strength, methods=SUMMARY_METHODS):
+def trajectories(task, strength, methods=PAPER_METHODS):
     """Value at every iterate of each method, ``{method: ndarray}``; of the phase that a two-phase method returns."""
     f = task.objective(strength)
     return {
@@ -312,7 +306,7 @@ def format_summary(rows):
     return "\n".join(lines)
 
 
-def reproduce(path, folder, strengths=STRENGTHS, n_jobs=None):
+def reproduce(path, folder, strengths=STRENGTHS, methods=PAPER_METHODS, n_jobs=None):
     """The whole experiment: ``debates.csv`` and, with matplotlib, ``debates.png``.
 
     Parameters
@@ -321,7 +315,7 @@ def reproduce(path, folder, strengths=STRENGTHS, n_jobs=None):
         Statements, as for `read_statements`.
     folder : path
         Where the files go.
-    strengths, n_jobs
+    strengths, methods, n_jobs
         As for `run_tasks`.
 
     Returns
@@ -333,7 +327,7 @@ def reproduce(path, folder, strengths=STRENGTHS, n_jobs=None):
     """
     tasks = matched_tasks(read_statements(path))
     began = time.perf_counter()
-    rows = [row for new in run_tasks(tasks, strengths, n_jobs=n_jobs) for row in new]
+    rows = [row for new in run_tasks(tasks, strengths, methods, n_jobs) for row in new]
     seconds = time.perf_counter() - began
     paths = [Path(folder) / "debates.csv"]
     with paths[0].open("w", newline="", encoding="utf-8") as stream:
@@ -345,5 +339,5 @@ def reproduce(path, folder, strengths=STRENGTHS, n_jobs=None):
         strength = strengths[(len(strengths) - 1) // 2]
         title = rf"{shown.left.title()}, {shown.right.title()}, $\lambda$ = {strength:g}"
         paths.append(Path(folder) / "debates.png")
-        draw_summaries(rows, trajectories(shown, strength), title).savefig(paths[1], dpi=110)
+        draw_summaries(rows, trajectories(shown, strength, methods), title).savefig(paths[1], dpi=110)
     return f"{format_summary(rows)}\n\n  {len(rows)} runs in {seconds:.1f} s", paths

@@ -3,14 +3,8 @@
 import numpy as np
 from matplotlib.figure import Figure
 
+from drsub_fast.plotting import STYLES
 from drsub_fast.summarization import mean_over_tasks
-
-#: Label, marker and colour of a method, as in the paper's figures.
-_STYLES = {
-    "two-phase-frank-wolfe": ("Two-phase Frank-Wolfe", "o", "tab:red"),
-    "projected-gradient": ("ProjGrad", "s", "tab:green"),
-    "nonmonotone-frank-wolfe": ("Non-monotone Frank-Wolfe", "^", "tab:blue"),
-}
 
 
 def draw_summaries(rows, curves, title):
@@ -32,14 +26,14 @@ def draw_summaries(rows, curves, title):
     left, middle, right = figure.subplots(1, 3)
     for axis, score in ((left, lambda row: row.value), (right, lambda row: row.rounded - row.greedy)):
         for method, (strengths, means) in mean_over_tasks(rows, score).items():
-            label, marker, colour = _STYLES[method]
+            label, marker, colour = STYLES[method]
             axis.plot(strengths, means, label=label, marker=marker, color=colour, markersize=5, linewidth=1.2)
         axis.set_xlabel(r"Weight $\lambda$ of the match")
     n_tasks = len({(row.left, row.right) for row in rows})
     left.set_title(f"(a) mean of {n_tasks} pairs", fontsize="medium")
     left.set_ylabel("Softmax value")
     for method, values in curves.items():
-        label, marker, colour = _STYLES[method]
+        label, marker, colour = STYLES[method]
         middle.plot(values, label=label, marker=marker, markevery=20, color=colour, markersize=5, linewidth=1.2)
     middle.set_title(f"(b) {title}", fontsize="medium")
     middle.set_xlabel("Iteration")

@@ -161,6 +161,8 @@ def test_bad_problems_are_one_line_and_status_2(change, message, tmp_path, capsy
         (["solve", "p.npz", "--out", "x.csv"], "written as .npz or .json"),
         (["solve", "p.npz", "--method", "nonmonotone-frank-wolfe", "--tol", "1e-3"], "no option --tol"),
         (["paper", "--families", "5"], "unknown family '5'"),
+        (["paper", "--families", "debates"], "needs --data FILE"),
+        (["paper", "--families", "debates", "--data", "missing.jsonl"], "No such file"),
         (["paper", "--repeats", "0"], "not a positive number"),
         (["paper", "--repeats", "21"], "the paper has 20 repeats"),
     ],

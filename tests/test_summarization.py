@@ -8,6 +8,8 @@ import pytest
 
 import drsub_fast as ds
 from drsub_fast import recommendation, reference, summarization
+from drsub_fast.cli import main
+from drsub_fast.paper import PAPER_METHODS
 from drsub_fast.summarization import Statement, SummaryRow
 
 pytest.importorskip("sklearn")
@@ -110,12 +112,13 @@ def test_methods_agree_with_the_reference_on_a_debate(debates):
 
 def test_the_order_of_the_methods_on_the_debates(debates):
     small = sorted(debates, key=lambda task: task.constraint.n)[:6]
-    methods = {name: options | {"max_iter": 50} for name, options in summarization.SUMMARY_METHODS.items()}
+    methods = {name: options | {"max_iter": 50} for name, options in PAPER_METHODS.items()}
     rows = [row for new in summarization.run_tasks(small, (0.1, 1.0), methods, n_jobs=2) for row in new]
     assert [(row.strength, row.method) for row in rows[:3]] == [(0.1, name) for name in methods]
     assert len(rows) == 36
     means = summarization.mean_over_tasks(rows, lambda row: row.value)
-    two_phase, additive, gradient = (np.array(means[name][1]) for name in methods)
+    names = ("two-phase-frank-wolfe", "nonmonotone-frank-wolfe", "projected-gradient")
+    two_phase, additive, gradient = (np.array(means[name][1]) for name in names)
     assert (two_phase > np.maximum(additive, gradient)).all()
     # They change places: short steps at small gradients, and no entry above 1 - 1/e.
     assert additive[0] > gradient[0]
@@ -127,11 +130,24 @@ def test_the_order_of_the_methods_on_the_debates(debates):
     assert "mean over 6 pairs" in summarization.format_summary(rows)
 
 
+@pytest.mark.usefixtures("frequent_words")
+def test_the_command_writes_a_table_and_files(tmp_path, capsys, statements):
+    data, out = tmp_path / "s.jsonl", tmp_path / "out"
+    data.write_text("\n".join(json.dumps(s._asdict()) for s in statements), encoding="utf-8")
+    argv = ["paper", "--families", "debates", "--quick", "--data", str(data), "--out", str(out), "--jobs", "2"]
+    assert main(argv) == 0
+    assert "mean over 3 pairs" in capsys.readouterr().out
+    lines = (out / "debates.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == ",".join(SummaryRow._fields)
+    assert len(lines) == 1 + 3 * 3 * len(PAPER_METHODS)
+    assert (out / "debates.png").stat().st_size > 0
+
+
 def test_figures_show_all_methods(tmp_path):
     pytest.importorskip("matplotlib")
     from drsub_fast.summarization_figures import draw_choices, draw_summaries
 
-    methods = summarization.SUMMARY_METHODS
+    methods = PAPER_METHODS
     rows = [
         SummaryRow("A", "B", 3, strength, method, strength, 0.0, 1.0, 0.1, 0.5, 0.4)
         for strength in (0.1, 0.2)
