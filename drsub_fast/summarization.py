@@ -9,16 +9,15 @@ With S the cosines of the features and q = exp(strength m / 2) the kernel is L =
 softmax extension. Each candidate's statements are clustered by k-means (on unit vectors, so by cosine) into
 ceil(2 sqrt(count)) topics; at most one item for each topic on each side is allowed: a matching polytope.
 
-What comes out of the eight debates that `read_statements` is made for (the paper had twenty), 28 tasks of 67 to 199
-items, mean over the tasks:
+What comes out of eight debates (the paper had twenty), 28 tasks of 67 to 199 items, 100 iterations, mean over the
+tasks:
 
-- The two-phase method has the largest softmax value at every strength. The 1/k steps of projected gradient
-  are too short where the gradient is small (strength 0.1), and the non-monotone variant cannot raise an entry above
-  1 - 1/e; they change places as the strength grows.
-- Rounded, all three give sets of nearly the same value. They beat the greedy choice where matches weigh more than
-  diversity, by 0.2 in log det at strength 1, and draw level with it at strength 0.1, where values differ by
-  0.003 and single swaps close what is left. So the continuous method pays where a matching constraint makes an
-  early choice costly; where the gains are nearly additive, greedy is as good in a fiftieth of the time.
+- The two-phase method has the largest softmax value at every strength. The other two change places between
+  strengths 0.3 and 0.4: the steps 1/k of projected gradient do not scale with f and are too short where
+  gradients are small; the non-monotone variant cannot raise an entry above u (1 - 1/e).
+- Rounded, all three give sets of nearly the same value. They beat the greedy choice by 0.2 in log det at strength
+  1 and draw level with it at strength 0.1, where single swaps even out what differences there are. `drsub_fast.dpp`
+  says for which constraints the continuous method pays.
 """
 
 import csv
