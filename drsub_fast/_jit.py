@@ -17,9 +17,12 @@ import types
 from pathlib import Path
 
 import numba
+from llvmlite.binding import parse_bitcode
 from numba import config, njit
 from numba.core import cgutils
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
@@ -98,8 +101,67 @@ def _is_importable(numba_type):
     return all(_is_importable(part) for part in getattr(numba_type, "types", ()))
 
 
+class _LinkedCode(JITCodeLibrary):
+    """Code that exists to be linked into its callers: optimised and translated there, not here as well.
+
+    Numba would optimise an inner kernel once for itself and once more at each level of callers above it, and make
+    machine code of every stage.
+    """
+
+    def _optimize_final_module(self):
+        pass
+
+    def _finalize_final_module(self):
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name):
+        return 0
+
+    def serialize_using_object_code(self):
+        return self.serialize_using_bitcode()
+
+    @property
+    def codegen(self):
+        return self
+
+    def set_env(self, name, environment):
+        """Kernels never raise, so none needs the environment that Numba would store here."""
+
+
+class _InnerCompiler(Compiler):
+    def __init__(self, typing_context, target_context, library, *args):
+        library = _LinkedCode(target_context.codegen(), "inner")
+        super().__init__(typing_context, target_context, library, *args)
+
+
 class _KernelCacheImpl(CompileResultCacheImpl):
     _locator_classes = [_PackageLocator]
+
+    def rebuild(self, target_context, payload):
+        (name, kind, code), fndesc, environment, signature, *_ = payload
+        if kind != "bitcode":
+            return super().rebuild(target_context, payload)
+        library = _LinkedCode(target_context.codegen(), name)
+        library._final_module = parse_bitcode(code)
+        library._finalize_final_module()
+        return CompileResult(
+            typing_context=target_context.typing_context,
+            target_context=target_context,
+            entry_point=target_context.get_executable(library, fndesc, environment),
+            typing_error=None,
+            type_annotation="",
+            signature=signature,
+            objectmode=False,
+            lifted=(),
+            fndesc=fndesc,
+            library=library,
+            call_helper=None,
+            environment=environment,
+            metadata=None,
+            reload_init=(),
+            referenced_envs=(),
+        )
 
     def check_cachable(self, cres):
         if not all(_is_importable(argument) for argument in cres.signature.args):
@@ -133,14 +195,18 @@ def kernel(function=None, *, reductions=False, inner=False):
     reductions : bool, default False
         Allow the compiler to reorder sums (`REDUCTION_FLAGS`), so that reductions vectorise.
     inner : bool, default False
-        Only other kernels call it: no entry from Python is compiled, which saves half of the time to
-        compile a small function of large tuples.
+        Only other kernels call it: it is compiled as part of them only (see `_LinkedCode`).
     """
 
     def decorate(py_func):
         flags = set(REDUCTION_FLAGS) if reductions else False
         dispatcher = njit(
-            nogil=True, error_model="numpy", fastmath=flags, no_cpython_wrapper=inner, no_cfunc_wrapper=inner
+            nogil=True,
+            error_model="numpy",
+            fastmath=flags,
+            no_cpython_wrapper=inner,
+            no_cfunc_wrapper=inner,
+            pipeline_class=_InnerCompiler if inner else Compiler,
         )(py_func)
         if not config.DISABLE_JIT and CACHE_FOLDER is not None:
             dispatcher._cache = _KernelCache(py_func)
