@@ -20,7 +20,7 @@ import numba
 from threadpoolctl import threadpool_info
 from tqdm import tqdm
 
-from drsub_fast import paper, recommendation, summarization
+from drsub_fast import benchmark, paper, recommendation, summarization
 from drsub_fast._jit import CACHE_FOLDER
 from drsub_fast.batch_command import add_batch
 from drsub_fast.errors import OracleError
@@ -281,10 +281,59 @@ def run_info(args):
     return 0
 
 
+def add_warmup(commands):
+    """``drsub-fast warmup``."""
+    parser = commands.add_parser(
+        "warmup",
+        help="compile the common kernels into the cache",
+        description="Compiles the kernels of quadratics and softmax extensions over polytopes and budget sets, so that "
+        "no later process has to.",
+    )
+    parser.set_defaults(run=run_warmup)
+
+
+def run_warmup(args):
+    """Compiles the common kernels, with a progress bar."""
+    if CACHE_FOLDER is None:
+        raise ValueError("no cache folder is writable; set DRSUB_FAST_CACHE_DIR to one that is")
+    began = time.perf_counter()
+    with tqdm(total=benchmark.N_WARM_UP, unit="kernel", disable=None, leave=False) as bar:
+        for done in benchmark.warm_up():
+            bar.set_description(done)
+            bar.update()
+    print(f"{benchmark.N_WARM_UP} solvers ready in {time.perf_counter() - began:.1f} s, stored in {CACHE_FOLDER}")
+    return 0
+
+
+def add_bench(commands):
+    """``drsub-fast bench``."""
+    parser = commands.add_parser(
+        "bench",
+        help="measure the speed table on this machine",
+        description="Ratios of the time of other ways to ours, both measured in turn in this run with one BLAS thread.",
+    )
+    parser.add_argument("--quick", action="store_true", help="small sizes only, about a minute")
+    parser.set_defaults(run=run_bench)
+
+
+def run_bench(args):
+    """Prints the speed table row by row, then how the time of a step grows with n."""
+    layout = "{:31}{:24}{:22}{:>12}{:>12}{:>9}  {}"
+    print(layout.format("task", "size", "against", "theirs", "ours", "ratio", "values"))
+    for row in benchmark.table(args.quick):
+        times = [f"{1e3 * t:.4g} ms" for t in (row.baseline_time, row.time)]
+        print(layout.format(row.task, row.size, row.baseline, *times, f"{row.ratio:.3g}x", row.agreement), flush=True)
+    sizes = (64, 128, 256) if args.quick else (64, 128, 256, 512, 1024)
+    exponent, times = benchmark.growth(sizes, seconds=0.5 if args.quick else 3.0)
+    steps = ", ".join(f"{1e6 * t:.3g} us at n = {n}" for n, t in zip(sizes, times, strict=True))
+    print(f"a warm Frank-Wolfe step grows like n^{exponent:.2f} (m = n / 2): {steps}")
+    return 0
+
+
 def _parser():
     parser = _Parser(prog="drsub-fast", description="Continuous DR-submodular maximisation.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (add_paper, add_solve, add_batch, add_info):
+    for add in (add_paper, add_solve, add_batch, add_bench, add_warmup, add_info):
         add(commands)
     return parser
 

@@ -1,0 +1,45 @@
+"""The speed table measures what it says: same values, every kind of row. Its speeds are not asserted."""
+
+import math
+
+import pytest
+
+from drsub_fast import benchmark
+from drsub_fast.cli import main
+
+
+def test_rows_compare_equal_values():
+    rows = [
+        *benchmark.solve_rows([(6, 4)], seconds=0.0),
+        *benchmark.gap_rows([6], seconds=0.0),
+        *benchmark.softmax_rows([6], seconds=0.0),
+        *benchmark.first_lp_rows([(6, 4)], seconds=0.0),
+    ]
+    assert {row.baseline for row in rows} >= {"numpy + cold linprog", "numpy + warm HiGHS", "SciPy SLSQP", "numpy loop"}
+    for row in rows:
+        assert row.ratio == row.baseline_time / row.time
+        if row.agreement.startswith("values within"):
+            assert float(row.agreement.split()[-1]) < 1e-9
+
+
+def test_growth_fits_an_exponent():
+    exponent, times = benchmark.growth((4, 8, 16), seconds=0.0)
+    assert math.isfinite(exponent)
+    assert all(time > 0.0 for time in times)
+
+
+def test_warm_up_names_each_step(monkeypatch):
+    called = []
+    stand_ins = tuple(lambda f, P, name=name: called.append(name) for name in ("first", "second"))
+    for stand_in in stand_ins:
+        stand_in.__name__ = "solve"
+    monkeypatch.setattr(benchmark, "_WARM_SOLVERS", stand_ins)
+    steps = list(benchmark.warm_up())
+    assert len(steps) == len(called) == 8
+    assert steps[0] == "solve: Quadratic over Polytope"
+
+
+@pytest.mark.parametrize("command", ["bench", "warmup"])
+def test_commands_explain_themselves(command, capsys):
+    assert main([command, "--help"]) == 0
+    assert command in capsys.readouterr().out
