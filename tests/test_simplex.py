@@ -36,7 +36,8 @@ class Oracle:
             return 0.0
         y = np.maximum(-self.work.variables[D, n:], 0.0)
         reduced = cost * p.scale / unit - p.A.T @ y
-        return unit * (p.b @ y + (upper / p.scale) @ np.maximum(reduced, 0.0))
+        room = np.divide(upper, p.scale, out=np.zeros(n), where=p.scale > 0.0)
+        return unit * (p.b @ y + room @ np.maximum(reduced, 0.0))
 
 
 def check(P, oracle, cost, upper, exact=None):
@@ -76,6 +77,8 @@ def polytope(kind, n, m, rng):
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(A > 0.0, b[:, None] / A, np.inf).min(axis=0, initial=np.inf)
     upper = np.where(np.isfinite(ratios), ratios, 1.0)
+    if kind == "zero right-hand sides" and rng.random() < 0.5:
+        upper = np.ones(n)  # looser than the rows, which fix some columns at 0
     if kind == "zero bounds":
         upper = upper * (rng.random(n) < 0.7)
     return ds.Polytope(A, b, upper)

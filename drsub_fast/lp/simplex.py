@@ -17,7 +17,8 @@ optimal costs O(r^2 + r n). The slacks alone are a feasible basis: x = 0 needs n
   a restart from slacks, then `NEEDS_SOLVER`.
 
 Everything is in scaled units (`drsub_fast.sets.polytope.scale_polytope`): columns in units of their bounds,
-rows in units of b, by powers of two, so that nothing is rounded. The cost is divided by its largest gain.
+rows in units of b, by powers of two, so that nothing is rounded; a column of unit 0 is fixed at 0. The cost is
+divided by its largest gain.
 The tolerances below are absolute.
 """
 
@@ -694,7 +695,7 @@ def _set_bounds(lp, work, upper):
     bound, sign, place = work.variables[BOUND], work.variables[SIGN], work.places[PLACE]
     changed = 0
     for j in range(upper.size):
-        limit = upper[j] / lp.scale[j]
+        limit = upper[j] / lp.scale[j] if lp.scale[j] > 0.0 else 0.0
         if limit != bound[j]:
             changed = max(changed, 2 if sign[j] < 0.0 else 1)
             bound[j] = limit

@@ -40,12 +40,12 @@ def _power_of_two(x):
 def scale_polytope(A, b, upper, params):
     """Writes {A x <= b, 0 <= x <= upper} into params, columns in units of upper and rows in units of b.
 
-    All units are powers of two, so nothing is rounded. A row with b = 0 fixes its columns at 0 (the tightest
-    bound says so already) and is left empty.
+    All units are powers of two, so nothing is rounded. ``upper`` must not exceed what the rows imply: a row with
+    b = 0 fixes its columns at 0 and is left empty, and a column fixed at 0 has the unit 0.
     """
     m, n = A.shape
     for j in range(n):
-        params.scale[j] = _power_of_two(upper[j]) if upper[j] > 0.0 else 1.0
+        params.scale[j] = _power_of_two(upper[j]) if upper[j] > 0.0 else 0.0
     for i in range(m):
         unit = _power_of_two(b[i]) if b[i] > 0.0 else math.inf
         params.b[i] = b[i] / unit if b[i] > 0.0 else 1.0
@@ -182,6 +182,8 @@ class Polytope(FeasibleSet):
         if upper is None:
             if not np.isfinite(tightest).all():
                 j = int(np.flatnonzero(~np.isfinite(tightest))[0])
+                if A[:, [j]].sum() > 0.0:
+                    raise ValueError(f"the bound that the rows imply for x[{j}] is above the largest float: give upper")
                 raise ValueError(f"no row bounds x[{j}] (column {j} of A is zero): give upper")
             upper = tightest
         else:
