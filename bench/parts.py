@@ -3,7 +3,7 @@
 import numpy as np
 
 from bench.problems import IMPLS, cold_lmo, quadratic_problem, skip_slow_reference, softmax_problem
-from drsub_fast import reference
+from drsub_fast.reference.problem import as_function
 
 SIZES = [16, 64, 100, 256, 500]
 
@@ -68,7 +68,7 @@ class ValueAndGradient:
         self.x = np.random.default_rng(0).random(n) * (np.arange(n) % 3 == 0)
         self.evaluate = self.f.value_and_gradient
         if impl == "reference":
-            function = reference.as_function(self.f)
+            function = as_function(self.f)
             self.evaluate = lambda x: (function.value(x), function.gradient(x))
         self.evaluate(self.x)
 
