@@ -52,6 +52,9 @@ PHASE, RANK, UPDATES, PIVOTS, SPENT, TROUBLES, STALE_INVERSE, STALE_VALUES, STAL
 )
 N_STATE = 12
 
+#: Outcomes of a run of pivots.
+OPTIMAL, GO_ON, UNRELIABLE = range(3)
+
 #: Phases. CHECK: primal if the values are feasible, else dual. READY: optimal for ``cost`` and ``bound``.
 FRESH, CHECK, DUAL, PRIMAL, READY = range(5)
 
@@ -321,13 +324,10 @@ def _subtract_outer(W, r, column, scale, row, skip):
 
 
 @kernel(inner=True)
-def _exchange(lp, work, entering, leaving, pivot):
-    """Updates W, T and B. Needs `_pivot_row` of the leaving and `_solve_columns` of the entering variable."""
-    n = lp.A.shape[1]
-    W, T, B, place, state = work.W, work.basis[TIGHT], work.basis[BASIC], work.places[PLACE], work.state
-    w, z = work.working[COEF], work.working[Z]
-    r = state[RANK]
+def _exchange(W, T, B, place, r, n, w, z, entering, leaving, pivot):
+    """Updates W, T and B; returns the new rank. ``w`` and ``z`` are the entering column and the leaving row in W."""
     l, t = place[leaving] - 1, place[entering] - 1
+    place[leaving] = place[entering] = 0
     if entering < n and leaving < n:  # column for column
         row = W[l]
         for k in range(r):
@@ -342,36 +342,28 @@ def _exchange(lp, work, entering, leaving, pivot):
             W[r, k] = z[k] / pivot
         W[r, r] = 1.0 / pivot
         B[r], T[r] = entering, leaving - n
-        place[entering] = place[leaving] = r + 1
-        state[RANK] = r + 1
-        state[UPDATES] += 1
-        return
+        r += 1
+        place[entering] = place[leaving] = r
     elif leaving < n:  # a row leaves
         _subtract_outer(W, r, w, 1.0 / pivot, z, l)
-        last = r - 1
-        if l != last:
-            for k in range(r):
-                W[l, k] = W[last, k]
-            B[l] = B[last]
+        r -= 1
+        if l != r:
+            for k in range(r + 1):
+                W[l, k] = W[r, k]
+            B[l] = B[r]
             place[B[l]] = l + 1
-        if t != last:
+        if t != r:
             for k in range(r):
-                W[k, t] = W[k, last]
-            T[t] = T[last]
+                W[k, t] = W[k, r]
+            T[t] = T[r]
             place[n + T[t]] = t + 1
-        place[entering] = 0
-        state[RANK] = last
     else:  # row for row
         _subtract_outer(W, r, w, 1.0 / pivot, z, -1)
         for k in range(r):
             W[k, t] = -w[k] / pivot
         T[t] = leaving - n
         place[leaving] = t + 1
-        place[entering] = 0
-        state[UPDATES] += 1
-        return
-    place[leaving] = 0
-    state[UPDATES] += 1
+    return r
 
 
 @kernel(inner=True)
@@ -427,69 +419,138 @@ def _reset_weights(work):
 # ---- primal simplex
 
 
-@kernel(inner=True)
-def _price(work):
-    """The nonbasic variable of largest devex score, -1 if none improves."""
-    sign, d, weight = work.variables[SIGN], work.variables[D], work.variables[WEIGHT]
-    best, entering = 0.0, -1
-    for v in range(d.size):
-        gain = sign[v] * d[v]
-        if gain > _DUAL_TOL:
-            score = gain * gain
-            if score > best * weight[v]:
-                best, entering = score / weight[v], v
-    return entering
+@kernel(reductions=True, inner=True)
+def _primal_pivots(A, AT, W, T, B, place, value, bound, sign, d, weight, alpha, delta, w, z, column, state, left):
+    """Primal pivots from a feasible basis, at most ``left``: (outcome, pivots left).
 
-
-@kernel(inner=True)
-def _primal_ratio_test(work, entering, direction):
-    """(leaving, step): the largest pivot among the variables that block within tolerance.
-
-    ``leaving == entering`` is a move to the opposite bound, -1 a failure.
+    OPTIMAL when no variable improves, GO_ON for a fresh inverse or at the limit, UNRELIABLE for a pivot that two
+    computations disagree on. One text for all of a pivot: at small sizes calls would cost more than the work.
     """
-    value, bound, delta = work.variables[VALUE], work.variables[BOUND], work.variables[DELTA]
-    limit = math.inf
-    for v in range(value.size):
-        rate = direction * delta[v]
-        if rate < -_PIVOT_TOL:
-            limit = min(limit, (value[v] + _PRIMAL_TOL) / -rate)
-        elif rate > _PIVOT_TOL:
-            limit = min(limit, (bound[v] - value[v] + _PRIMAL_TOL) / rate)
-    if bound[entering] <= limit:
-        return entering, bound[entering]
-    leaving, step, best = -1, 0.0, 0.0
-    for v in range(value.size):
-        rate = direction * delta[v]
-        size = abs(rate)
-        if size > best and size > _PIVOT_TOL:
-            room = value[v] if rate < 0.0 else bound[v] - value[v]
-            if room <= limit * size:
-                leaving, step, best = v, room / size, size
-    return leaving, max(step, 0.0)
-
-
-@kernel(inner=True)
-def _update_devex(work, entering, leaving, pivot):
-    weight, alpha = work.variables[WEIGHT], work.variables[ALPHA]
-    unit = weight[entering] / (pivot * pivot)
-    for v in range(weight.size):
-        weight[v] = max(weight[v], alpha[v] * alpha[v] * unit)
-    weight[leaving] = max(unit, 1.0)
-
-
-@kernel(inner=True)
-def _primal_pivot(lp, work):
-    """Chooses by price and ratio test: (entering, leaving, step); ``entering`` is -1 at an optimum."""
-    entering = _price(work)
-    if entering < 0:
-        return -1, -1, 0.0
-    direction = work.variables[SIGN, entering]
-    _entering_column(lp, work, entering)
-    _solve_columns(lp, work, 1)
-    leaving, step = _primal_ratio_test(work, entering, direction)
-    if leaving >= 0 and leaving != entering:
-        _pivot_row(lp, work, leaving)
-    return entering, leaving, step * direction
+    m, n = A.shape
+    total = n + m
+    r = state[RANK]
+    outcome = GO_ON
+    while left > 0 and state[STALE_INVERSE] == 0:
+        # Price: the nonbasic variable of largest devex score.
+        best, entering = 0.0, -1
+        for v in range(total):
+            gain = sign[v] * d[v]
+            if gain > _DUAL_TOL and gain * gain > best * weight[v]:
+                best, entering = gain * gain / weight[v], v
+        if entering < 0:
+            outcome = OPTIMAL
+            break
+        left -= 1
+        state[EXACT] = 0
+        state[PIVOTS] += 1
+        state[SPENT] += 1
+        direction = sign[entering]
+        # delta = change of all variables per unit of the entering one.
+        if entering < n:
+            source = AT[entering]
+            for i in range(m):
+                column[i] = -source[i]
+            for l in range(r):
+                row = W[l]
+                change = 0.0
+                for t in range(r):
+                    change += row[t] * source[T[t]]
+                w[l] = change
+        else:
+            t = place[entering] - 1
+            for i in range(m):
+                column[i] = 0.0
+            column[entering - n] = -1.0
+            for l in range(r):
+                w[l] = W[l, t]
+        for j in range(n):
+            delta[j] = 0.0
+        for l in range(r):
+            delta[B[l]] = -w[l]
+        _add_rows(AT, B, w, 0, r, column)
+        for i in range(m):
+            delta[n + i] = column[i]
+        for t in range(r):
+            delta[n + T[t]] = 0.0
+        # Two-pass ratio test: the largest pivot among the variables that block within tolerance.
+        limit = math.inf
+        for v in range(total):
+            rate = direction * delta[v]
+            if rate < -_PIVOT_TOL:
+                limit = min(limit, (value[v] + _PRIMAL_TOL) / -rate)
+            elif rate > _PIVOT_TOL:
+                limit = min(limit, (bound[v] - value[v] + _PRIMAL_TOL) / rate)
+        leaving, step, pivot = -1, 0.0, 0.0
+        if bound[entering] <= limit:
+            leaving, step = entering, bound[entering]
+        else:
+            for v in range(total):
+                rate = direction * delta[v]
+                size = abs(rate)
+                if size > pivot and size > _PIVOT_TOL:
+                    room = value[v] if rate < 0.0 else bound[v] - value[v]
+                    if room <= limit * size:
+                        leaving, step, pivot = v, room / size, size
+            step = max(step, 0.0)
+        if leaving < 0:
+            outcome = UNRELIABLE
+            break
+        step *= direction
+        for v in range(total):
+            value[v] += step * delta[v]
+        if leaving == entering:
+            at_upper = step > 0.0
+            value[entering] = bound[entering] if at_upper else 0.0
+            sign[entering] = -1.0 if at_upper else 1.0
+            continue
+        # alpha = the leaving variable's row, z its part on the tight rows.
+        if leaving < n:
+            row = W[place[leaving] - 1]
+            for t in range(r):
+                z[t] = row[t]
+            for j in range(n):
+                alpha[j] = 0.0
+        else:
+            row = A[leaving - n]
+            for t in range(r):
+                z[t] = 0.0
+            for l in range(r):
+                factor = row[B[l]]
+                inner = W[l]
+                for t in range(r):
+                    z[t] -= factor * inner[t]
+            for j in range(n):
+                alpha[j] = row[j]
+        _add_rows(A, T, z, 0, r, alpha[:n])
+        for i in range(m):
+            alpha[n + i] = 0.0
+        for t in range(r):
+            alpha[n + T[t]] = z[t]
+            alpha[B[t]] = 0.0
+        pivot = -delta[leaving]
+        if abs(alpha[entering] - pivot) > 1e-7 * (1.0 + abs(pivot)):
+            outcome = UNRELIABLE
+            break
+        # Devex weights and reduced costs.
+        unit = weight[entering] / (pivot * pivot)
+        price = d[entering] / pivot
+        for v in range(total):
+            weight[v] = max(weight[v], alpha[v] * alpha[v] * unit)
+            d[v] -= price * alpha[v]
+        weight[leaving] = max(unit, 1.0)
+        d[leaving] = -price
+        d[entering] = 0.0
+        value[entering] += step
+        at_upper = value[leaving] > 0.5 * bound[leaving]
+        value[leaving] = bound[leaving] if at_upper else 0.0
+        sign[leaving] = 0.0 if bound[leaving] <= 0.0 else (-1.0 if at_upper else 1.0)
+        sign[entering] = 0.0
+        r = _exchange(W, T, B, place, r, n, w, z, entering, leaving, pivot)
+        state[RANK] = r
+        state[UPDATES] += 1
+        if state[UPDATES] > 100 + r:
+            state[STALE_INVERSE] = 1
+    return outcome, left
 
 
 # ---- dual simplex
@@ -781,28 +842,27 @@ def _refresh(lp, work):
 
 
 @kernel(inner=True)
-def _apply(lp, work, entering, leaving, step):
+def _apply_dual(lp, work, entering, leaving, step):
     """Moves the entering variable by ``step``, exchanges it for the leaving one; False for an unreliable pivot."""
     state, value, sign = work.state, work.variables[VALUE], work.variables[SIGN]
     add_scaled(value, step, work.variables[DELTA])
     state[EXACT] = 0
     state[PIVOTS] += 1
     state[SPENT] += 1
-    if leaving == entering:
-        _leave(work, entering, step > 0.0)
-        return True
     pivot = -work.variables[DELTA, leaving]
     if abs(work.variables[ALPHA, entering] - pivot) > 1e-7 * (1.0 + abs(pivot)):
         return False
     value[entering] += step
-    if state[PHASE] == DUAL:
-        _update_steepest_edge(work, entering, leaving, pivot)
-    else:
-        _update_devex(work, entering, leaving, pivot)
+    _update_steepest_edge(work, entering, leaving, pivot)
     _update_reduced_costs(work, entering, leaving, pivot)
     _leave(work, leaving, value[leaving] > 0.5 * work.variables[BOUND, leaving])
     sign[entering] = 0.0
-    _exchange(lp, work, entering, leaving, pivot)
+    r, n = state[RANK], lp.A.shape[1]
+    state[RANK] = _exchange(
+        work.W, work.basis[TIGHT], work.basis[BASIC], work.places[PLACE], r, n, work.working[COEF], work.working[Z],
+        entering, leaving, pivot,
+    )  # fmt: skip
+    state[UPDATES] += 1
     if state[UPDATES] > 100 + state[RANK]:
         state[STALE_INVERSE] = 1
     return True
@@ -824,36 +884,39 @@ def _recover(lp, work, upper):
 
 
 @kernel(inner=True)
-def _iterate(lp, work, direction, unit, upper):
-    """One pivot, or one change of phase; False when there is trouble."""
-    state = work.state
+def _iterate(lp, work, direction, unit, upper, left):
+    """Pivots, at most ``left``, or a change of phase: (no trouble, pivots left)."""
+    state, variables = work.state, work.variables
     if state[PHASE] == CHECK:
         # The costs are not needed to know the values.
         state[STALE_COSTS] = 0
         if not _refresh(lp, work):
-            return False
+            return False, left
         if _infeasibility(work) > _PRIMAL_TOL:
             _begin(work, DUAL)
         else:
             _set_cost(lp, direction, unit, work.columns[COST])
             _begin(work, PRIMAL)
     if not _refresh(lp, work):
-        return False
+        return False, left
     if state[PHASE] == DUAL:
         entering, leaving, step = _dual_pivot(lp, work)
         if leaving < 0:
             _set_cost(lp, direction, unit, work.columns[COST])
             _begin(work, PRIMAL)
-            return True
-    else:
-        entering, leaving, step = _primal_pivot(lp, work)
-        if entering < 0:
-            if state[EXACT] == 0:
-                state[EXACT] = state[STALE_VALUES] = state[STALE_COSTS] = 1
-                return True
+            return True, left
+        return entering >= 0 and _apply_dual(lp, work, entering, leaving, step), left - 1
+    outcome, left = _primal_pivots(
+        lp.A, lp.AT, work.W, work.basis[TIGHT], work.basis[BASIC], work.places[PLACE], variables[VALUE],
+        variables[BOUND], variables[SIGN], variables[D], variables[WEIGHT], variables[ALPHA], variables[DELTA],
+        work.working[COEF], work.working[Z], work.rows[0], state, left,
+    )  # fmt: skip
+    if outcome == OPTIMAL:
+        if state[EXACT] == 1:
             state[PHASE] = READY
-            return _infeasibility(work) <= _PRIMAL_TOL
-    return entering >= 0 and leaving >= 0 and _apply(lp, work, entering, leaving, step)
+            return _infeasibility(work) <= _PRIMAL_TOL, left
+        state[EXACT] = state[STALE_VALUES] = state[STALE_COSTS] = 1
+    return outcome != UNRELIABLE, left
 
 
 @kernel
@@ -885,12 +948,14 @@ def simplex_maximize(lp, work, direction, upper, v):
         return OK
     _enter(lp, work, direction, unit, upper)
     left = max(20, int(_WORK_PER_CALL / ((m + 1.0) * n)))
+    most = 50 * (m + n) + 1000
     while state[PHASE] != READY:
-        if left == 0:
+        if left <= 0:
             return PAUSED
-        left -= 1
-        reliable = _iterate(lp, work, direction, unit, upper) and state[SPENT] <= 50 * (m + n) + 1000
-        if not reliable and not _recover(lp, work, upper):
+        allowed = min(left, most + 1 - state[SPENT])
+        reliable, unused = _iterate(lp, work, direction, unit, upper, allowed)
+        left -= allowed - unused
+        if not (reliable and state[SPENT] <= most) and not _recover(lp, work, upper):
             return NEEDS_SOLVER
     work.unit[0] = unit
     for j in range(n):
