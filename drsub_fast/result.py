@@ -88,8 +88,10 @@ class Result:
         Why the run stopped.
     message : str
         The same as a sentence.
-    n_iter, n_lmo : int
-        Updates of x, and answers of the linear oracle, over all phases and starts.
+    n_iter : int
+        Updates of x on the way to this answer: of the phase or start that is returned.
+    n_lmo : int
+        Answers of the linear oracle, over all phases and starts.
     time : float
         Wall-clock seconds.
     trace : Trace

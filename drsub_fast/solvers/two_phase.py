@@ -5,6 +5,7 @@ With exactly stationary points max{f(x), f(z)} >= f(x*)/4 for f >= 0, by the loc
 (Proposition 1); the gaps g_P(x) and g_Q(z) that are left cost (g_P + g_Q)/4.
 """
 
+import math
 from dataclasses import replace
 from time import perf_counter
 
@@ -55,8 +56,8 @@ def two_phase_frank_wolfe(
     Returns
     -------
     Result
-        The better phase, named by `phase`; its trace, gap, status and iterations are that phase's, `n_lmo`
-        and `time` are totals, and `phases` holds both results. The gap of phase 2 is that over Q.
+        The better phase, named by `phase`; its trace, status and iterations are that phase's, `n_lmo`
+        and `time` are totals, and `phases` holds both results, that of phase 2 with its gap over Q.
 
     Raises
     ------
@@ -103,8 +104,13 @@ def second_phase(first, subroutine, f, P, options):
     upper_bound = first.upper_bound
     if bound.holds:
         upper_bound = min(upper_bound, 4.0 * better.value + first.fw_gap + second.fw_gap)
+    gap, n_lmo = better.fw_gap, first.n_lmo + second.n_lmo
+    if phase == 2 and math.isfinite(gap):
+        # The subroutine measured the gap over Q.
+        gradient = f.gradient(second.x)
+        gap, n_lmo = float(gradient @ (P.lmo(gradient, upper) - second.x)), n_lmo + 1
     return replace(
-        better, guarantee=bound, upper_bound=upper_bound, n_lmo=first.n_lmo + second.n_lmo,
+        better, fw_gap=gap, guarantee=bound, upper_bound=upper_bound, n_lmo=n_lmo,
         best_x=top.best_x, best_value=top.best_value, phases=(first, second), phase=phase,
         n_starts=first.n_starts, n_best=first.n_best if phase == 1 else 1,
     )  # fmt: skip
