@@ -185,30 +185,45 @@ def test_same_cost_again_takes_no_pivot():
     assert oracle.pivots == before
 
 
-def test_interrupted_program_goes_on_to_the_same_vertex():
-    n = 8000
-    rng = np.random.default_rng(8)
-    weight, cost = 0.5 + rng.random(n), 0.5 + rng.random(n)
-    P = ds.Polytope(weight[None, :], [0.8 * weight.sum()], np.ones(n))
+def long_program(seed):
+    """More pivots than one call makes."""
+    rng = np.random.default_rng(seed)
+    A = 0.01 + rng.random((100, 3000))
+    return ds.Polytope(A, 0.4 * A.sum(axis=1), np.ones(3000)), 0.5 + rng.random(3000)
+
+
+def test_interrupted_program_goes_on_to_the_optimum():
+    P, cost = long_program(8)
     oracle = Oracle(P)
     calls = 1
     while simplex_maximize(oracle.params, oracle.work, cost, P.upper, oracle.v) == PAUSED:
         calls += 1
     assert calls > 1
-    order = np.argsort(-cost / weight)
-    room = P.b[0] - np.concatenate([[0.0], np.cumsum(weight[order])[:-1]])
-    greedy = cost[order] @ np.clip(room / weight[order], 0.0, 1.0)
-    assert cost @ oracle.v == pytest.approx(greedy, rel=1e-10)
+    v, pivots = oracle.v.copy(), oracle.pivots
+    np.testing.assert_array_equal(check(P, oracle, cost, P.upper), v)
+    assert oracle.pivots == pivots
 
 
 def test_interrupted_program_with_other_arguments():
-    n = 8000
-    rng = np.random.default_rng(9)
-    weight, cost = 0.5 + rng.random(n), 0.5 + rng.random(n)
-    P = ds.Polytope(weight[None, :], [0.8 * weight.sum()], np.ones(n))
+    P, cost = long_program(9)
     oracle = Oracle(P)
     assert simplex_maximize(oracle.params, oracle.work, cost, P.upper, oracle.v) == PAUSED
     check(P, oracle, cost[::-1].copy(), 0.5 * P.upper)
+
+
+def test_one_row_and_many_columns_take_few_pivots():
+    # The primal simplex would flip the columns one by one.
+    n = 8000
+    rng = np.random.default_rng(8)
+    weight, cost = 0.5 + rng.random(n), 0.5 + rng.random(n)
+    P = ds.Polytope(weight[None, :], [0.8 * weight.sum()], np.ones(n))
+    oracle = Oracle(P)
+    v = check(P, oracle, cost, P.upper)
+    order = np.argsort(-cost / weight)
+    room = P.b[0] - np.concatenate([[0.0], np.cumsum(weight[order])[:-1]])
+    greedy = cost[order] @ np.clip(room / weight[order], 0.0, 1.0)
+    assert cost @ v == pytest.approx(greedy, rel=1e-10)
+    assert oracle.pivots < 10
 
 
 @pytest.mark.parametrize(("n", "m"), [(12, 9), (60, 80)])

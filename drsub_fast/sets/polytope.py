@@ -232,6 +232,9 @@ class Polytope(FeasibleSet):
 
     def params(self, lmo="auto"):
         sparse = scipy.sparse.issparse(self.A)
+        # A dense A never loses by the kernel: its first program takes 1/4.4 of HiGHS's time at 500 x 500, 1/6.9 at
+        # 1000 x 500 and 1000 x 1000 (quadratic_uniform at x = 0), and re-solves gain more. The kernel has no sparse
+        # data structures, so HiGHS has the sparse ones.
         mode = {"auto": HIGHS if sparse else KERNEL, "kernel": KERNEL, "highs": HIGHS}[lmo]
         if mode == KERNEL and sparse:
             raise ValueError("lmo='kernel' needs a dense A; use lmo='highs' or 'auto' for a sparse one")
