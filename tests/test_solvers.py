@@ -329,6 +329,18 @@ def test_ratio_is_a_proven_fraction():
     assert math.isnan(ds.maximize(ds.Quadratic([[-1.0]], [-1.0], -1.0), ds.Box([1.0])).ratio)
 
 
+def test_auto_begins_elsewhere_where_the_objective_is_not_finite_at_zero():
+    def log_of_sum(x):
+        total = x.sum()
+        return (math.log(total), np.full(3, 1.0 / total)) if total > 0.0 else (-math.inf, np.ones(3))
+
+    f = ds.CallableObjective(log_of_sum, n=3, dr_submodular=True, monotone=True)
+    r = ds.maximize(f, ds.Budget(2.0, np.ones(3)))
+    assert r.value == pytest.approx(math.log(2.0), abs=1e-9)
+    assert r.guarantee.ratio is None
+    assert "not finite at 0" in r.message
+
+
 def test_non_finite_objective_stops_with_the_last_good_iterate():
     def cliff(x):
         return (math.nan if x.sum() > 0.6 else x.sum()), np.ones(2)

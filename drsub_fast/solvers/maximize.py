@@ -1,6 +1,9 @@
 """One door to every method, by its name."""
 
+import math
 from dataclasses import replace
+
+import numpy as np
 
 from drsub_fast._checks import as_count, one_of
 from drsub_fast._driver import solver_upper
@@ -38,6 +41,8 @@ def default_starts(n):
 def _bounded_method(f, P):
     """The method with the best a-priori bound that may apply, and why; None where the 1/4 of Algorithm 1 is it."""
     upper = solver_upper(f, P)
+    if P.is_down_closed and not math.isfinite(f.value(np.zeros(f.n))):
+        return None, "f is not finite at 0, where the methods with a bound begin"
     if P.is_down_closed and f.monotone_on(upper):
         return monotone_frank_wolfe, "f is monotone, so continuous greedy adds its 1 - 1/e bound"
     if isinstance(P, Box) and f.nonnegative_on(upper) is not False:

@@ -141,7 +141,8 @@ def multi_start(
     left = run.time_left()
     if left == 0.0:
         return replace(first, status=Status.TIME_LIMIT)
-    if P.is_down_closed:
+    # Where f(0) is not finite, a second phase has no start.
+    if P.is_down_closed and starts.codes[0] != NON_FINITE:
         local = {"max_iter": max_iter, "tol": tol, "lmo": lmo, "time_limit": left}
         first = second_phase(first, fully_corrective_frank_wolfe, f, P, local)
     return replace(first, method="multi-start", time=perf_counter() - run.began)
