@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
-import pytest
-
 README = Path(__file__).resolve().parents[1] / "README.md"
 
 #: Runs the blocks [line, source] of the standard input; tracebacks name the lines of README.md.
@@ -32,7 +30,6 @@ def _python_blocks(text):
     return [(text[: block.start()].count("\n") + 1, dedent(block[1])) for block in fenced]
 
 
-@pytest.mark.skipif(not README.exists(), reason="README.md is not in this checkout")
 def test_blocks_run():
     # As plain Python: the compiled loops have tests of their own, and cost seconds each to compile.
     blocks = _python_blocks(README.read_text())
