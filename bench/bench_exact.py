@@ -1,4 +1,4 @@
-"""Time to a proven optimum on 12 fixed instances: ``pytest bench/bench_exact.py --benchmark-only``.
+"""Time to a proven optimum on 12 fixed instances: ``pytest bench/bench_exact.py -n0 --benchmark-only``.
 
 One group an instance, so that the methods run one after the other on it and each table shows their ratio: the
 doubly non-negative bounds, the mixed-integer program on the optimality conditions (strengthened and as

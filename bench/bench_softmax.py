@@ -1,4 +1,4 @@
-"""Kernels of the softmax extension against numpy: ``pytest bench/bench_softmax.py --benchmark-only``.
+"""Kernels of the softmax extension against numpy: ``pytest bench/bench_softmax.py -n0 --benchmark-only``.
 
 Groups are sizes, so that each table shows the ratio to numpy (inverse and slogdet from scratch).
 """
