@@ -55,7 +55,7 @@ Five steps of the continuous greedy method for a monotone function, in compiled 
 ...     return x, value
 >>> f, P = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0]), ds.Box([0.5, 0.25])
 >>> x, value = continuous_greedy(f.params, P.params(), P.upper.copy(), 5)
->>> x.round(3), round(value, 4)
+>>> x.round(3), round(float(value), 4)
 (array([0.5 , 0.25]), 0.5)
 """
 
