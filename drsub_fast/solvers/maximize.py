@@ -41,6 +41,8 @@ def default_starts(n):
 def _bounded_method(f, P):
     """The method with the best a-priori bound that may apply, and why; None where the 1/4 of Algorithm 1 is it."""
     upper = solver_upper(f, P)
+    if not f.dr_submodular_on(upper):
+        return None, "f is not known to be DR-submodular, so no bound is claimed"
     if P.is_down_closed and not math.isfinite(f.value(np.zeros(f.n))):
         return None, "f is not finite at 0, where the methods with a bound begin"
     if P.is_down_closed and f.monotone_on(upper):
