@@ -46,11 +46,24 @@ COST, MOVING, COST_RATE = range(3)
 TIGHT, BASIC = range(2)
 PLACE, QUEUE = range(2)
 
-#: Fields of ``SimplexWork.state``. The STALE_ ones say what must be computed anew before the next pivot.
-PHASE, RANK, UPDATES, PIVOTS, SPENT, TROUBLES, STALE_INVERSE, STALE_VALUES, STALE_COSTS, EXACT, TRACKED, FOLLOWED = (
-    range(12)
-)
-N_STATE = 12
+#: Fields of ``SimplexWork.state``. The STALE_ ones say what must be computed anew before the next pivot;
+#: COLD: this program has started from the slacks by choice.
+(
+    PHASE,
+    RANK,
+    UPDATES,
+    PIVOTS,
+    SPENT,
+    TROUBLES,
+    STALE_INVERSE,
+    STALE_VALUES,
+    STALE_COSTS,
+    EXACT,
+    TRACKED,
+    FOLLOWED,
+    COLD,
+) = range(13)
+N_STATE = 13
 
 #: Outcomes of a run of pivots.
 OPTIMAL, GO_ON, UNRELIABLE = range(3)
@@ -70,6 +83,10 @@ _LARGEST_LOSS = 1e6
 #: 0.10/0.20, 0.12/0.13; 5 x 100: 0.13/0.02, 0.17/0.08, 0.04/0.06; 1 x 5000: 81/0.2, 66/0.2, 0.2/0.2; 5 x 5000: 82/0.2,
 #: 89/3.8, 0.3/1.3; 50 x 1000: 4.3/0.05, 8.9/6.2, 3.3/3.5; 50 x 5000: 84/0.3, 200/50, 28/25.
 _DUAL_FROM = 100
+#: With more variables to move than this many times the smaller side, and 20, new costs start from the slacks by the
+#: dual simplex as well: a cold start takes 2 to 4 pivots a row, the primal simplex at least one a variable (28 s for
+#: 1 x 100,000 with costs drawn anew).
+_COLD_PIVOTS = 4
 #: Steps of `simplex_follow` after which everything is computed anew.
 _FOLLOWS = 200
 #: A basis from outside may violate its bounds by this much; the next call repairs it.
@@ -725,6 +742,16 @@ def _dual_pivot(lp, work):
 
 
 @kernel(inner=True)
+def _n_improving(work):
+    """How many nonbasic variables are worth moving."""
+    sign, d = work.variables[SIGN], work.variables[D]
+    count = 0
+    for v in range(d.size):
+        count += sign[v] * d[v] > _DUAL_TOL
+    return count
+
+
+@kernel(inner=True)
 def _largest_gain(lp, direction, upper):
     """Largest scaled cost of a column that can be positive (0 if there is none); NaN if an entry is not finite."""
     largest, poison = 0.0, 0.0
@@ -808,6 +835,8 @@ def _enter(lp, work, direction, unit, upper):
     state = work.state
     phase = state[PHASE]
     state[TROUBLES] = 0
+    if phase in (FRESH, READY):
+        state[SPENT] = state[COLD] = 0
     if phase == FRESH:
         _restart(lp, work, upper)
         if m + n >= _DUAL_FROM:
@@ -820,8 +849,6 @@ def _enter(lp, work, direction, unit, upper):
         elif phase != DUAL:
             state[PHASE] = CHECK
             state[STALE_VALUES] = max(state[STALE_VALUES], changed == 2)
-    if phase in (FRESH, READY):
-        state[SPENT] = 0
 
 
 @kernel(inner=True)
@@ -890,6 +917,7 @@ def _recover(lp, work, upper):
 @kernel(inner=True)
 def _iterate(lp, work, direction, unit, upper, left):
     """Pivots, at most ``left``, or a change of phase: (no trouble, pivots left)."""
+    m, n = lp.A.shape
     state, variables = work.state, work.variables
     if state[PHASE] == CHECK:
         # The costs are not needed to know the values.
@@ -901,8 +929,16 @@ def _iterate(lp, work, direction, unit, upper, left):
         else:
             _set_cost(lp, direction, unit, work.columns[COST])
             _begin(work, PRIMAL)
+    many = _COLD_PIVOTS * min(m, n) + 20
+    crowded = state[PHASE] == PRIMAL and state[STALE_COSTS] != 0 and state[COLD] == 0 and m + n > many
     if not _refresh(lp, work):
         return False, left
+    if crowded and _n_improving(work) > many:
+        state[COLD] = 1
+        _slack_basis(work, m, n)
+        _set_bounds(lp, work, upper)
+        _begin(work, DUAL)
+        return True, left
     if state[PHASE] == DUAL:
         entering, leaving, step = _dual_pivot(lp, work)
         if leaving < 0:
