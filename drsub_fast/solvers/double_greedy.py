@@ -91,13 +91,15 @@ def double_greedy_loop(
             return BREAK
         x_best = coordinate_maximum(objective, work, x, i, upper[i])
         y_best = coordinate_maximum(objective, y_work, y, i, upper[i])
-        x_gain = max(0.0, _move(objective, work, x, i, x_best, unit, numbers[VALUE]) - numbers[VALUE])
-        y_gain = max(0.0, _move(objective, y_work, y, i, y_best, unit, tail[n]) - tail[n])
+        x_value = _move(objective, work, x, i, x_best, unit, numbers[VALUE])
+        y_value = _move(objective, y_work, y, i, y_best, unit, tail[n])
+        x_gain = max(0.0, x_value - numbers[VALUE])
         # f(u) = -inf (a singular kernel) is left by an infinite gain.
+        y_gain = math.inf if tail[n] == -math.inf else max(0.0, y_value - tail[n])
         share = 1.0 if x_gain + y_gain <= 0.0 else 0.0 if y_gain == math.inf else x_gain / (x_gain + y_gain)
         target = share * x_best + (1.0 - share) * y_best
-        numbers[VALUE] = _move(objective, work, x, i, target, unit, numbers[VALUE] + x_gain)
-        tail[n] = _move(objective, y_work, y, i, target, unit, tail[n] + y_gain)
+        numbers[VALUE] = _move(objective, work, x, i, target, unit, x_value)
+        tail[n] = _move(objective, y_work, y, i, target, unit, y_value)
         control[K] = i + 1
         trace_value[i + 1] = numbers[VALUE]
         trace_gap[i + 1] = math.nan
