@@ -258,7 +258,9 @@ def test_bad_x0(bad, message):
 
 def test_bad_options():
     f, P = quadratic(3, 0), ds.Box(np.ones(3))
-    with pytest.raises(ValueError, match="unknown method 'no-such'; choose from 'auto', 'frank-wolfe'"):
+    with pytest.raises(
+        ValueError, match="unknown method 'no-such'; choose from 'auto', 'double-greedy', 'frank-wolfe'"
+    ):
         ds.maximize(f, P, method="no-such")
     with pytest.raises(ValueError, match="unknown step_size 'armijo'; choose from 'open-loop'"):
         ds.frank_wolfe(f, P, step_size="armijo")
@@ -385,7 +387,8 @@ def test_solving_prints_nothing_and_works_without_jit():
         "for P in (ds.Box([1.0, 1.0]), ds.Budget(1.0, [1.0, 1.0]), ds.Polytope([[1.0, 2.0]], [2.0])):\n"
         "    for name in ['auto', *ds.METHODS]:\n"
         "        if name == 'double-greedy' and not isinstance(P, ds.Box): continue\n"
-        "        assert P.contains(ds.maximize(f, P, method=name, max_iter=20).x), name\n"
+        "        options = {} if name == 'double-greedy' else {'max_iter': 20}\n"
+        "        assert P.contains(ds.maximize(f, P, method=name, **options).x), name\n"
     )
     env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
