@@ -318,7 +318,7 @@ def add_bench(commands):
 
 def run_bench(args):
     """Prints the speed table row by row, then how the time of a step grows with n."""
-    layout = "{:31}{:24}{:22}{:>12}{:>12}{:>9}  {}"
+    layout = "{:30}{:26}{:22}{:>12}{:>12}{:>9}  {}"
     print(layout.format("task", "size", "against", "theirs", "ours", "ratio", "values"))
     for row in benchmark.table(args.quick):
         times = [f"{1e3 * t:.4g} ms" for t in (row.baseline_time, row.time)]

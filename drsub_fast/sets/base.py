@@ -96,7 +96,10 @@ def _lmo_once(params, direction, upper, v):
     """One oracle call with a workspace of its own."""
     n_floats, n_integers = set_size(params)
     work = set_carve(params, np.empty(n_floats), np.zeros(n_integers, np.int64))
-    return lmo(params, work, direction, upper, v)
+    code = lmo(params, work, direction, upper, v)
+    while code == PAUSED:
+        code = lmo(params, work, direction, upper, v)
+    return code
 
 
 @kernel

@@ -33,7 +33,7 @@ from drsub_fast._driver import (
 )
 from drsub_fast._jit import kernel, plain
 from drsub_fast.result import Result, Status, Trace
-from drsub_fast.sets.base import OK, lmo
+from drsub_fast.sets.base import OK, PAUSED, lmo
 from drsub_fast.solvers.frank_wolfe import STATIONARY
 from drsub_fast.solvers.fully_corrective import (
     FullyCorrectiveOptions,
@@ -64,6 +64,8 @@ def multi_start_loop(
         _, _, set_work = open_run(objective, feasible_set, n, floats, integers)
         if s > 0:
             codes[s] = lmo(feasible_set, set_work, costs[s], upper, x)
+            while codes[s] == PAUSED:
+                codes[s] = lmo(feasible_set, set_work, costs[s], upper, x)
             if codes[s] != OK:
                 continue
         codes[s] = fully_corrective_loop(
