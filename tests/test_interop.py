@@ -258,6 +258,22 @@ def test_a_qplib_file_is_read(tmp_path):
     assert np.array_equal(problem.P.b, [1.5])
 
 
+def test_a_simplex_program_is_solved_by_the_method_for_convex_sets(shared_data, tmp_path):
+    with zipfile.ZipFile(shared_data / "QPLIB_2712.qplib.zip") as archive:
+        archive.extractall(tmp_path)
+    problem = read_problem(next(tmp_path.rglob("*.qplib")))
+    assert problem.minimize
+    assert not problem.P.is_down_closed
+    r = ds.mualem_feldman(problem.f, problem.P, max_iter=30)
+    start = problem.P.min_max_norm_point()
+    assert start.max() == pytest.approx(1.0 / 200.0)
+    assert problem.P.contains(r.x)
+    assert r.value == pytest.approx(problem.f.value(r.x), rel=1e-12)
+    assert r.value > problem.f.value(start)
+    assert r.guarantee.ratio == pytest.approx((1.0 - 1.0 / 200.0) / 4.0)
+    assert r.guarantee.holds is False
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
