@@ -188,6 +188,9 @@ class _KernelCache(FunctionCache):
 def kernel(function=None, *, reductions=False, inner=False):
     """Compile a kernel: ``nogil``, numpy's error model, stored on disk.
 
+    It is compiled once for all calls with arguments of the same types: Numba would compile it anew for each
+    combination of literal numbers among them.
+
     Parameters
     ----------
     function : callable
@@ -208,8 +211,12 @@ def kernel(function=None, *, reductions=False, inner=False):
             no_cfunc_wrapper=inner,
             pipeline_class=_InnerCompiler if inner else Compiler,
         )(py_func)
-        if not config.DISABLE_JIT and CACHE_FOLDER is not None:
-            dispatcher._cache = _KernelCache(py_func)
+        if not config.DISABLE_JIT:
+            dispatcher.get_call_template = lambda arguments, keywords: Dispatcher.get_call_template(
+                dispatcher, [numba.types.unliteral(argument) for argument in arguments], keywords
+            )
+            if CACHE_FOLDER is not None:
+                dispatcher._cache = _KernelCache(py_func)
         return dispatcher
 
     return decorate if function is None else decorate(function)
