@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
-from drsub_fast.lp.simplex import COST, COST_RATE, PHASE, PIVOTS, READY, TROUBLES, D, simplex_maximize
+from drsub_fast.lp.simplex import COST, D_RATE, PHASE, PIVOTS, READY, TROUBLES, UNIT, D, simplex_maximize
 from drsub_fast.sets.base import OK, PAUSED, follow, set_carve, set_size, track
 
 
@@ -31,10 +31,10 @@ class Oracle:
     def proven_bound(self, cost, upper):
         """b'y + upper' max(c - A'y, 0) for the duals y >= 0 of the final basis: no vertex can do better."""
         p, n = self.params, self.P.n
-        unit = self.work.unit[0]
+        unit = self.work.numbers[UNIT]
         if unit == 0.0:
             return 0.0
-        y = np.maximum(-self.work.variables[D, n:], 0.0)
+        y = np.maximum(-self.work.table[D, n:], 0.0)
         reduced = cost * p.scale / unit - p.A.T @ y
         room = np.divide(upper, p.scale, out=np.zeros(n), where=p.scale > 0.0)
         return unit * (p.b @ y + room @ np.maximum(reduced, 0.0))
@@ -271,8 +271,8 @@ def test_follow_says_when_the_vertex_changes(additive):
             assert grad @ v == pytest.approx(best, rel=1e-9)
             assert track(oracle.params, oracle.work, H @ v if additive else H @ v + h)
     assert kept > 20
-    assert np.isfinite(oracle.work.columns[COST]).all()
-    assert np.isfinite(oracle.work.columns[COST_RATE]).all()
+    assert np.isfinite(oracle.work.table[COST, :n]).all()
+    assert np.isfinite(oracle.work.table[D_RATE]).all()
 
 
 def test_workspace_of_the_solver_mode_is_small():
