@@ -1,14 +1,7 @@
 """Problems and results as files.
 
-``.npz`` and ``.mat`` (MATLAB up to version 7) hold arrays by name:
-
-- ``H``, ``h`` and, if not 0, ``c``: a quadratic 1/2 x'Hx + h'x + c; or ``L`` or ``factor`` (L = B B') and,
-  if not true, ``unit_box``: a softmax extension; to be maximised;
-- ``A`` and ``b``, and ``ub`` (or ``upper``) where the bound is not the one the rows imply: a polytope;
-  ``ub`` alone: a box;
-- ``lb``, if not 0, with a quadratic: the lower bounds, which are moved to 0.
-
-Other names (``n``, ``m``, comments) are ignored. ``.mps``, ``.lp`` and ``.qplib`` are read by `program_files`.
+``.npz`` and ``.mat`` (MATLAB up to version 7) hold the arrays of `problem_arrays`; `read_problem` describes them.
+``.mps``, ``.lp`` and ``.qplib`` are read by `program_files`.
 """
 
 import json
@@ -20,13 +13,12 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
-from drsub_fast._checks import as_vector, entry, one_of
-from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.objectives.softmax import Softmax
+from drsub_fast._checks import one_of
+from drsub_fast.problem_arrays import from_arrays, to_arrays
 from drsub_fast.program_files import read_mps_or_lp, read_qplib, write_mps_or_lp
-from drsub_fast.programs import Problem, standard_form
-from drsub_fast.sets.box import Box
-from drsub_fast.sets.polytope import Polytope
+
+#: The arrays that are a sparse matrix in an .npz file.
+_SPARSE_PARTS = ("data", "indices", "indptr", "shape")
 
 
 def _load_npz(path):
@@ -34,9 +26,38 @@ def _load_npz(path):
         with np.load(path, allow_pickle=False) as stored:
             if isinstance(stored, np.ndarray):
                 raise ValueError("one array without a name, not an .npz file")
-            return dict(stored)
+            return _joined(dict(stored))
     except zipfile.BadZipFile:
         raise ValueError("not an .npz file") from None
+
+
+def _joined(arrays):
+    """The arrays, with sparse matrices for their parts."""
+    sparse = {name.removesuffix(".indptr") for name in arrays if name.endswith(".indptr")}
+    joined = {name: array for name, array in arrays.items() if name.rpartition(".")[0] not in sparse}
+    for name in sorted(sparse):
+        missing = [part for part in _SPARSE_PARTS if f"{name}.{part}" not in arrays]
+        if missing:
+            raise ValueError(f"{name}.{missing[0]} is missing: a sparse matrix needs {', '.join(_SPARSE_PARTS)}")
+        data, indices, indptr, shape = (arrays[f"{name}.{part}"] for part in _SPARSE_PARTS)
+        try:
+            joined[name] = scipy.sparse.csc_matrix((data, indices, indptr), shape=tuple(shape.tolist()))
+            joined[name].check_format(full_check=True)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} is not a sparse matrix in CSC format: {error}") from None
+    return joined
+
+
+def _split(arrays):
+    """The arrays, with their parts for sparse matrices."""
+    split = {}
+    for name, array in arrays.items():
+        if scipy.sparse.issparse(array):
+            matrix = scipy.sparse.csc_matrix(array)
+            split |= {f"{name}.{part}": getattr(matrix, part) for part in _SPARSE_PARTS}
+        else:
+            split[name] = array
+    return split
 
 
 def _load_mat(path):
@@ -48,71 +69,9 @@ def _load_mat(path):
         raise ValueError(f"not a .mat file: {error}") from None
 
 
-def _vector(array, name):
-    """MATLAB has no vectors: an n x 1 or 1 x n matrix is one, sparse or not."""
-    if scipy.sparse.issparse(array):
-        array = array.toarray()
-    if array.ndim > 1 and max(array.shape) != array.size:
-        raise ValueError(f"{name} must be a vector, got shape {array.shape}")
-    return array.ravel()
-
-
-def _number(array, name):
-    if array.size != 1:
-        raise ValueError(f"{name} must be a number, got shape {array.shape}")
-    return array.ravel()[0]
-
-
-def _objective(arrays):
-    given = [name for name in ("H", "L", "factor") if name in arrays]
-    if len(given) != 1:
-        found = " and ".join(given) or ", ".join(sorted(arrays)) or "nothing"
-        raise ValueError(f"one of H (a quadratic), L or factor (a softmax) is needed, found {found}")
-    (name,) = given
-    matrix = arrays[name].toarray() if scipy.sparse.issparse(arrays[name]) else arrays[name]
-    if name == "H":
-        if "h" not in arrays:
-            raise ValueError("a quadratic needs h beside H")
-        c = _number(arrays["c"], "c") if "c" in arrays else 0.0
-        return Quadratic(matrix, _vector(arrays["h"], "h"), float(c))
-    unit_box = bool(_number(arrays["unit_box"], "unit_box")) if "unit_box" in arrays else True
-    return Softmax(**{name: matrix}, unit_box=unit_box)
-
-
-def _feasible_set(arrays, upper):
-    if "A" in arrays and "b" in arrays:
-        return Polytope(arrays["A"], _vector(arrays["b"], "b"), upper)
-    if "A" in arrays or "b" in arrays:
-        raise ValueError(f"A and b belong together: {'b' if 'A' in arrays else 'A'} is missing")
-    if upper is None:
-        raise ValueError("no feasible set: A and b, or ub, are needed")
-    return Box(upper)
-
-
-def _shifted(f, P, lower, upper):
-    """The problem with the lower bounds moved to 0; ``f`` and ``P`` are those of lower bounds 0, checked."""
-    lower = as_vector(lower, "lb", n=f.n)
-    if not isinstance(f, Quadratic):
-        j = int(np.flatnonzero(lower)[0])
-        raise ValueError(f"{entry('lb', (j,))} = {lower[j]:g}: only a quadratic can have lower bounds other than 0")
-    A, b = (P.A, P.b) if isinstance(P, Polytope) else (np.zeros((0, f.n)), np.zeros(0))
-    upper = np.full(f.n, np.inf) if upper is None else upper
-    return standard_form(f.H, f.h, f.c, A, np.full(len(b), -np.inf), b, lower, upper, minimize=False)
-
-
-def _problem(arrays):
-    """The problem that arrays describe."""
-    upper = next((_vector(arrays[name], name) for name in ("ub", "upper") if name in arrays), None)
-    f, P = _objective(arrays), _feasible_set(arrays, upper)
-    if f.n != P.n:
-        raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
-    lower = _vector(arrays["lb"], "lb") if "lb" in arrays else np.zeros(0)
-    return _shifted(f, P, lower, upper) if lower.any() else Problem(f, P)
-
-
 _READERS = {
-    ".npz": lambda path: _problem(_load_npz(path)),
-    ".mat": lambda path: _problem(_load_mat(path)),
+    ".npz": lambda path: from_arrays(_load_npz(path)),
+    ".mat": lambda path: from_arrays(_load_mat(path)),
     ".mps": read_mps_or_lp,
     ".lp": read_mps_or_lp,
     ".qplib": read_qplib,
@@ -125,7 +84,7 @@ def read_problem(path):
     Parameters
     ----------
     path : str or Path
-        An ``.npz``, ``.mat``, ``.mps``, ``.lp`` or ``.qplib`` file as described in `drsub_fast.interop`.
+        An ``.npz``, ``.mat``, ``.mps``, ``.lp`` or ``.qplib`` file.
 
     Returns
     -------
@@ -139,6 +98,53 @@ def read_problem(path):
     ValueError
         If it cannot be read, something is missing, or an array is not what f or P need; the message
         begins with the path.
+
+    Notes
+    -----
+    In ``.npz`` and ``.mat`` files the texts ``objective`` and ``set`` name the kinds, and the other entries are the
+    arguments of their constructors, with the same names and defaults. Those in brackets may be left out:
+
+    =====================  ======================================================  =============================
+    ``objective``          entries                                                 constructor
+    =====================  ======================================================  =============================
+    quadratic              H, h, [c]                                               `Quadratic`
+    softmax                L or factor, [unit_box]                                 `Softmax`
+    coverage               sets (n x m, nonzero where i covers e),                 `Multilinear.coverage`
+                           [element_weights]
+    facility-location      W                                                       `Multilinear.facility_location`
+    flid                   utilities, W                                            `Multilinear.flid`
+    cut                    adjacency                                               `Multilinear.cut`
+    table                  values (2^n)                                            `Multilinear.from_table`
+    mean-field             extension (one of the five kinds above, by its name)    `MeanField`
+                           and the entries of that
+    spectral               matrices or factors, [offset]                           `Spectral`
+    price-optimization     base, effects, [cost], [start], [signs]                 `PriceOptimization`
+    stability-number       graph (adjacency matrix)                                `StabilityNumber`
+    logistic-nonconvex     Z, y, [weight], [gamma], [regularizer]                  `LogisticNonconvex`
+    nonnegative-pca        Z                                                       `NonnegativePCA`
+    =====================  ======================================================  =============================
+
+    =====================  ======================================================  =============================
+    ``set``                entries                                                 constructor
+    =====================  ======================================================  =============================
+    polytope               A, b, [upper]                                           `Polytope`
+    budget                 k, upper                                                `Budget`
+    box                    upper                                                   `Box`
+    knapsack               weights, budget, [upper]                                `Knapsack`
+    simplex                n, [total]                                              `Simplex`
+    partition-matroid      groups, capacities (one or one for each), [upper]       `PartitionMatroid`
+    ball                   radius, n or upper                                      `Ball`
+    general-polytope       [A, b], [A_eq, b_eq], [lower], upper                    `GeneralPolytope`
+    matching-polytope      edges, n_left, n_right, [capacities], [upper]           `MatchingPolytope`
+    =====================  ======================================================  =============================
+
+    Without ``objective``, H makes a quadratic and L or factor a softmax extension; without ``set``, A and b make a
+    polytope and ``upper`` alone a box. ``ub`` is another name of ``upper``. ``lb``, if not 0, holds the lower bounds of
+    a quadratic over a polytope or box, which are moved to 0. Other entries are ignored.
+
+    A matrix may be sparse; in an ``.npz`` file a sparse ``A`` is the four arrays ``A.data``, ``A.indices``,
+    ``A.indptr`` and ``A.shape`` of SciPy's CSC format. A vector may be a matrix with one row or column, and a number
+    one with a single entry.
     """
     path = Path(path)
     try:
@@ -156,14 +162,15 @@ def write_problem(path, f, P):
     Parameters
     ----------
     path : str or Path
-        ``.npz`` or ``.mat`` for a `Quadratic` or `Softmax`, ``.mps`` or ``.lp`` for a `Quadratic`.
+        ``.npz`` or ``.mat`` for any objective and set in the tables of `read_problem`, ``.mps`` or ``.lp`` for a
+        `Quadratic` over a `Box` or `Polytope`.
     f : Objective
-    P : Box or Polytope
+    P : FeasibleSet
 
     Raises
     ------
     TypeError
-        For another kind of objective or set.
+        For another kind of objective or set (`UnsupportedError`), e.g. one that calls a function.
     ValueError
         For another kind of file.
     """
@@ -171,18 +178,10 @@ def write_problem(path, f, P):
     kind = one_of(path.suffix.lower(), "kind of file", (".npz", ".mat", ".mps", ".lp"))
     if kind in (".mps", ".lp"):
         write_mps_or_lp(path, f, P)
-        return
-    if not isinstance(f, (Quadratic, Softmax)) or not isinstance(P, (Box, Polytope)):
-        raise TypeError(f"a file holds a quadratic or softmax over a box or polytope, not {f!r} over {P!r}")
-    arrays = {"H": f.H, "h": f.h, "c": f.c} if isinstance(f, Quadratic) else {"L": f.L, "unit_box": f.unit_box}
-    arrays["ub"] = P.upper
-    if isinstance(P, Polytope):
-        A = P.A.toarray() if kind == ".npz" and scipy.sparse.issparse(P.A) else P.A
-        arrays |= {"A": A, "b": P.b}
-    if kind == ".npz":
-        np.savez_compressed(path, **arrays)
+    elif kind == ".npz":
+        np.savez_compressed(path, **_split(to_arrays(f, P)))
     else:
-        scipy.io.savemat(path, arrays)
+        scipy.io.savemat(path, to_arrays(f, P))
 
 
 def result_fields(result):

@@ -183,8 +183,12 @@ def test_problem_files_come_back_as_they_were_written(tmp_path, suffix):
         assert problem.f.value(x) == pytest.approx(f.value(x), rel=1e-12)
         assert np.array_equal(problem.P.upper, P.upper)
         assert type(problem.P) is type(P)
+
+
+def test_programs_in_text_have_rows_and_bounds(tmp_path):
+    f = ds.Quadratic(-np.eye(2), np.ones(2))
     with pytest.raises(TypeError, match="over Budget"):
-        write_problem(tmp_path / f"problem{suffix}", f, ds.Budget(1.0, np.ones(4)))
+        write_problem(tmp_path / "problem.lp", f, ds.Budget(1.0, np.ones(2)))
 
 
 LP = """minimize

@@ -194,7 +194,7 @@ def test_table_and_function_agree_with_closed_forms_at_16_items():
     x = rng.random(16)
     assert table.value(x) == pytest.approx(exact.value(x), rel=1e-12)
     np.testing.assert_allclose(table.gradient(x), exact.gradient(x), rtol=1e-10)
-    np.testing.assert_array_equal(ds.Multilinear.from_table(table.table).gradient(x), table.gradient(x))
+    np.testing.assert_array_equal(ds.Multilinear.from_table(table.values).gradient(x), table.gradient(x))
 
 
 def test_sampled_is_within_its_standard_error():

@@ -178,7 +178,7 @@ class LogisticNonconvex(Objective):
         Z = as_array(Z, "Z", 2)
         if not Z.size:
             raise ValueError(f"Z is empty: shape {Z.shape}")
-        y = as_vector(y, "y", n=len(Z))
+        self.y = y = as_vector(y, "y", n=len(Z))
         odd = np.flatnonzero(np.abs(y) != 1.0)
         if odd.size:
             raise ValueError(f"y[{odd[0]}] = {y[odd[0]]:g}: labels are +1 and -1")
@@ -194,6 +194,26 @@ class LogisticNonconvex(Objective):
 
     def __repr__(self):
         return f"LogisticNonconvex(n={self.n}, m={len(self._params.rows)})"
+
+    @property
+    def Z(self):
+        """Data, shape (m, n)."""
+        return self._params.rows * self.y[:, None]
+
+    @property
+    def weight(self):
+        """Weight of the regulariser."""
+        return self._params.weight
+
+    @property
+    def gamma(self):
+        """Scale of the regulariser."""
+        return self._params.gamma
+
+    @property
+    def regularizer(self):
+        """Name of the regulariser."""
+        return "capped" if self._params.capped else "smooth"
 
     @property
     def dr_radius(self):

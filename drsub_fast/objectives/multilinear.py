@@ -181,7 +181,7 @@ class Multilinear(Objective):
         """
         W = _as_benefits(W)
         utilities = as_vector(utilities, "utilities", n=W.shape[0])
-        return MaximaExtension(utilities - W.sum(axis=1), W)
+        return MaximaExtension(utilities - W.sum(axis=1), W, utilities)
 
     @staticmethod
     def cut(adjacency):
@@ -379,16 +379,27 @@ register_objective(MaximaParams, objective_size=_maxima_size, objective_carve=_m
 
 
 class MaximaExtension(Multilinear):
-    """Extension of F(S) = sum_{i in S} linear_i + sum_d max_{i in S} W_id; W sparse by columns, >= 0."""
+    """Extension of F(S) = sum_{i in S} linear_i + sum_d max_{i in S} W_id; W sparse by columns, >= 0.
 
-    def __init__(self, linear, W):
-        self.n = linear.size
+    ``utilities`` are those of a FLID model, whose linear part is utilities - W 1; None otherwise.
+    """
+
+    def __init__(self, linear, W, utilities=None):
+        self.n, self.utilities = linear.size, utilities
         W.eliminate_zeros()
         group = np.repeat(np.arange(W.shape[1]), np.diff(W.indptr))
         order = np.lexsort((W.indices, -W.data, group))
         self._params = MaximaParams(
             self.n, linear, W.indptr.astype(np.int64), W.indices[order].astype(np.int64), W.data[order]
         )
+
+    @property
+    def W(self):
+        """What item i is worth in group d, a sparse matrix of shape (n, D)."""
+        _, _, pointers, items, weights = self._params
+        W = scipy.sparse.csc_array((weights, items, pointers), shape=(self.n, pointers.size - 1), copy=True)
+        W.sort_indices()
+        return W
 
     def curvature_bound(self, upper):
         # -d_ij f <= sum_d min(W_id, W_jd), attained at x = 0; weights are sorted within each group.
@@ -403,7 +414,7 @@ class CutExtension(Quadratic, Multilinear):
     """Extension of the cut function of a graph: a quadratic, so the fast path for quadratics applies."""
 
     def __init__(self, adjacency):
-        A = as_adjacency(adjacency, "adjacency")
+        self.adjacency = A = as_adjacency(adjacency, "adjacency")
         Quadratic.__init__(self, -(A + A.T), A.sum(axis=1))
 
     def __repr__(self):
@@ -487,7 +498,7 @@ class TableExtension(Multilinear):
         self._require_submodular()
 
     @property
-    def table(self):
+    def values(self):
         """The values F(S), shape (2^n,), item i being bit 2^i of the index (read-only)."""
         view = self._params.values.view()
         view.flags.writeable = False

@@ -42,7 +42,7 @@ class NonnegativePCA(Objective):
     """
 
     def __init__(self, Z):
-        Z = as_array(Z, "Z", 2)
+        self.Z = Z = as_array(Z, "Z", 2)
         if not Z.size:
             raise ValueError(f"Z is empty: shape {Z.shape}")
         self.n = Z.shape[1]

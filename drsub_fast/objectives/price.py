@@ -57,29 +57,29 @@ class PriceOptimization(Quadratic):
     def __init__(self, base, effects, cost=None, start=None, signs=None):
         effects = as_square(effects, "effects")
         n = len(effects)
-        self._base = as_vector(base, "base", n=n)
-        self._effects = effects
-        cost = np.zeros(n) if cost is None else as_vector(cost, "cost", n=n)
-        self._start = np.zeros(n) if start is None else as_vector(start, "start", n=n)
-        self._signs = np.ones(n) if signs is None else as_vector(signs, "signs", n=n)
-        odd = np.flatnonzero(np.abs(self._signs) != 1.0)
+        self.base = as_vector(base, "base", n=n)
+        self.effects = effects
+        self.cost = np.zeros(n) if cost is None else as_vector(cost, "cost", n=n)
+        self.start = np.zeros(n) if start is None else as_vector(start, "start", n=n)
+        self.signs = np.ones(n) if signs is None else as_vector(signs, "signs", n=n)
+        odd = np.flatnonzero(np.abs(self.signs) != 1.0)
         if odd.size:
-            raise ValueError(f"signs[{odd[0]}] = {self._signs[odd[0]]:g}: every sign is +1 or -1")
-        H = np.outer(self._signs, self._signs) * (effects + effects.T)
-        _require_dr(H, effects, self._signs)
-        demand, margin = self._base + effects @ self._start, self._start - cost
-        super().__init__(H, self._signs * (demand + effects.T @ margin), float(margin @ demand))
+            raise ValueError(f"signs[{odd[0]}] = {self.signs[odd[0]]:g}: every sign is +1 or -1")
+        H = np.outer(self.signs, self.signs) * (effects + effects.T)
+        _require_dr(H, effects, self.signs)
+        demand, margin = self.base + effects @ self.start, self.start - self.cost
+        super().__init__(H, self.signs * (demand + effects.T @ margin), float(margin @ demand))
 
     def __repr__(self):
         return f"PriceOptimization(n={self.n})"
 
     def prices(self, x):
         """Prices at x, shape (n,)."""
-        return self._start + self._signs * as_vector(x, "x", n=self.n)
+        return self.start + self.signs * as_vector(x, "x", n=self.n)
 
     def demand(self, x):
         """Demand at x, shape (n,)."""
-        return self._base + self._effects @ self.prices(x)
+        return self.base + self.effects @ self.prices(x)
 
 
 def _require_dr(H, effects, signs):

@@ -321,6 +321,21 @@ class Spectral(Objective):
     def __repr__(self):
         return f"Spectral(n={self.n}, p={len(self._params.offset)})"
 
+    @property
+    def matrices(self):
+        """The A_i, shape (n, p, p), or None where factors were given."""
+        return self._params.matrices if isinstance(self._params, DenseParams) else None
+
+    @property
+    def factors(self):
+        """The v_i with A_i = v_i v_i', shape (n, p), or None where matrices were given."""
+        return self._params.factors if isinstance(self._params, FactorParams) else None
+
+    @property
+    def offset(self):
+        """The offset, shape (p, p), or None."""
+        return self._params.offset if self._has_offset else None
+
     def dr_submodular_on(self, upper):
         return True
 

@@ -49,6 +49,11 @@ class StabilityNumber(Quadratic):
     def __repr__(self):
         return f"StabilityNumber(n={self.n})"
 
+    @property
+    def graph(self):
+        """Adjacency matrix A, shape (n, n)."""
+        return -0.5 * self.H - np.eye(self.n)
+
     def lower_bound(self, x):
         """The bound s(G) >= 1 / x'(A + I)x, for x >= 0 scaled to sum to 1."""
         return -1.0 / self.value(self._scaled(x))

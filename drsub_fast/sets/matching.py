@@ -237,6 +237,11 @@ class MatchingPolytope(Polytope):
     def __repr__(self):
         return f"MatchingPolytope(edges={self.n}, n_left={self.n_left}, n_right={self.n_right})"
 
+    @property
+    def edges(self):
+        """Left and right end of each edge, shape (n, 2)."""
+        return np.column_stack([self.left, self.right])
+
     def params(self, lmo="auto"):
         return super().params("highs") if lmo == "highs" else self._network
 
