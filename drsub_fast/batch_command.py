@@ -3,8 +3,11 @@
 import shutil
 import sys
 import time
+import zipfile
 from collections import Counter
-from contextlib import closing, nullcontext
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +20,7 @@ from drsub_fast.interop import read_problem
 from drsub_fast.programs import listed
 from drsub_fast.result import Status
 from drsub_fast.solvers.maximize import METHODS
-from drsub_fast.stacked import maximize_stacked
+from drsub_fast.stacked import maximize_stacked, problems_of_stack
 from drsub_fast.tables import KINDS, write_results
 
 FAILURES, INTERRUPTED = 1, 130
@@ -51,11 +54,15 @@ def _stack(path):
     """The arrays of a file of stacked problems, or None if it is something else."""
     if path.suffix.lower() != ".npz" or not path.is_file():
         return None
-    with np.load(path, allow_pickle=False) as stored:
-        if not any(name in _AXES and stored[name].ndim > _AXES[name] for name in stored.files):
-            return None
-        names = (*_AXES, "c", "k", "unit_box")
-        arrays = {name: stored[name] for name in names if name in stored.files}
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            kinds = [stored[name].dtype.kind for name in ("objective", "set") if name in stored.files]
+            if "U" in kinds or not any(stored[name].ndim > _AXES[name] for name in stored.files if name in _AXES):
+                return None
+            names = (*_AXES, "c", "k", "unit_box")
+            arrays = {name: stored[name] for name in names if name in stored.files}
+    except (ValueError, zipfile.BadZipFile):
+        return None  # its reader says why
     if "ub" in arrays:
         arrays["upper"] = arrays.pop("ub")
     return arrays | ({"unit_box": bool(arrays["unit_box"])} if "unit_box" in arrays else {})
@@ -73,47 +80,72 @@ def _files(inputs):
             yield path
 
 
-def _executor(address):
-    """The executor of a Dask cluster, or None."""
+@contextmanager
+def _cluster(address, n_jobs):
+    """Options of `maximize_iter` that say where the work is done: in threads, or on a Dask cluster."""
     if address is None:
-        return nullcontext()
+        yield {"n_jobs": n_jobs}
+        return
     try:
         from distributed import Client
     except ImportError:
         raise UnsupportedError("--dask needs distributed: pip install 'drsub_fast[dask]'") from None
-    return Client(address)
+    with Client(address) as client:
+        yield {"executor": client.get_executor(), "n_jobs": n_jobs or sum(client.nthreads().values()) or None}
 
 
-def _solve_files(args, options, folder):
-    """(results, names, interrupted) of the problem files; one that cannot be read is a problem that failed."""
-    paths, unread = list(_files(args.input)), {}
+class _Problems:
+    """Problems that are made when their turn comes.
 
-    def problems():
-        for path in paths:
+    ``failed`` has the results of those that cannot be made, ``shifts`` the lower bounds that were moved to 0, by index.
+    """
+
+    def __init__(self, makers, n, method):
+        self.makers, self.n, self.method = makers, n, method
+        self.failed, self.shifts = {}, {}
+
+    def __len__(self):
+        return len(self.makers)
+
+    def __iter__(self):
+        for i, make in enumerate(self.makers):
             try:
-                problem = read_problem(path)
+                problem = make()
             except (OSError, ValueError, TypeError) as error:
-                unread[path] = unsolved(0, args.method, str(error))
+                self.failed[i] = unsolved(self.n, self.method, str(error))
                 continue
+            if problem.shift is not None:
+                self.shifts[i] = problem.shift
             yield problem.f, problem.P
 
+    def in_order(self, solved):
+        """Results of all problems, in the coordinates of their sources; None where ``solved`` ends early."""
+        solved = iter(solved)
+        for i in range(len(self)):
+            result = self.failed.get(i) or next(solved, None)
+            yield replace(result, x=result.x + self.shifts[i]) if result is not None and i in self.shifts else result
+
+
+def _solve_one_by_one(makers, names, n, method, args, options, folder):
+    """(results, names, interrupted) of problems of any kinds; those without a result after Ctrl-C are left out.
+
+    One that cannot be made is a problem of ``n`` variables that failed.
+    """
+    problems = _Problems(makers, n, method)
     results, interrupted = [], False
-    with _executor(args.dask) as client:
-        executor = None if client is None else client.get_executor()
-        iterator = maximize_iter(
-            problems(), args.method, executor=executor, n_jobs=args.jobs, checkpoint=folder, **options
-        )
-        with closing(iterator), tqdm(total=len(paths), unit="problem", disable=None, leave=False) as bar:
+    with _cluster(args.dask, args.jobs) as where:
+        iterator = maximize_iter(problems, method, checkpoint=folder, **where, **options)
+        with closing(iterator), tqdm(total=len(problems), unit="problem", disable=None, leave=False) as bar:
             try:
                 for result in iterator:
                     results.append(result)
                     bar.update()
             except KeyboardInterrupt:
                 interrupted = True
-    solved = iter(results)
-    results = [unread.get(path) or next(solved, None) for path in paths]
-    done = [i for i, result in enumerate(results) if result is not None]
-    return [results[i] for i in done], [str(paths[i]) for i in done], interrupted
+    done = [
+        (result, name) for result, name in zip(problems.in_order(results), names, strict=True) if result is not None
+    ]
+    return [result for result, _ in done], [name for _, name in done], interrupted
 
 
 def run_batch(args):
@@ -125,18 +157,29 @@ def run_batch(args):
         raise CheckpointError(f"{folder} is left from an earlier run: give --resume to go on with it, or delete it")
     worker_count(args.jobs)
     options = {} if args.max_iter is None else {"max_iter": args.max_iter}
-    arrays = _stack(args.input[0]) if len(args.input) == 1 and args.dask is None else None
+    arrays = _stack(args.input[0]) if len(args.input) == 1 else None
     began = time.perf_counter()
-    if arrays is not None:
+    if arrays is None:
+        paths = list(_files(args.input))
+        makers = [partial(read_problem, path) for path in paths]
+        names = [str(path) for path in paths]
+        results, names, interrupted = _solve_one_by_one(makers, names, 0, args.method, args, options, folder)
+    elif args.dask is not None:
+        makers, n = problems_of_stack(**arrays)
+        names = [f"problem {i}" for i in range(len(makers))]
+        method = "multi-start" if args.method == "auto" else args.method  # as for a stack without Dask
+        results, names, interrupted = _solve_one_by_one(makers, names, n, method, args, options, folder)
+    else:
         results = maximize_stacked(
             **arrays, method=args.method, n_jobs=args.jobs, checkpoint=folder, progress=sys.stderr.isatty(), **options
         )
-        statuses, gaps, names = results.status, results.fw_gap, [f"problem {i}" for i in range(len(results))]
-        interrupted = Status.INTERRUPTED in statuses.tolist()
-    else:
-        results, names, interrupted = _solve_files(args, options, folder)
-        statuses, gaps = [r.status for r in results], np.array([r.fw_gap for r in results])
+        names = [f"problem {i}" for i in range(len(results))]
+        interrupted = Status.INTERRUPTED in results.status.tolist()
     seconds = time.perf_counter() - began
+    if isinstance(results, list):
+        statuses, gaps = [r.status for r in results], np.array([r.fw_gap for r in results])
+    else:
+        statuses, gaps = results.status.tolist(), results.fw_gap
     print(f"{len(names)} problems in {seconds:.2f} s ({len(names) / seconds:.0f} a second)")
     for name, number in sorted(Counter(status.name for status in statuses).items()):
         print(f"{name:14}{number}")

@@ -13,6 +13,7 @@ import time
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import signature
 
 import numpy as np
@@ -24,6 +25,7 @@ from drsub_fast._threads import one_blas_thread, progress_bar, worker_count
 from drsub_fast.checkpoint import Checkpoint, fingerprint
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import LowRankSoftmaxParams, Softmax
+from drsub_fast.programs import Problem
 from drsub_fast.result import Status
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.budget import Budget
@@ -515,6 +517,29 @@ def _checked_options(method, n, tol, step_size, curvature, subroutine, n_starts,
         if curvature is not None:
             options["curvature"] = _Argument(curvature, "curvature", 0)
     return options
+
+
+def problems_of_stack(unit_box=True, **arrays):
+    """The problems of a stack one by one, for `maximize_iter`.
+
+    Takes the arrays that `maximize_stacked` takes.
+
+    Returns
+    -------
+    makers : list of callable
+        Each returns a `Problem`, or raises ValueError or TypeError naming it.
+    n : int
+        Number of variables.
+    """
+    problems = _Problems(arrays, unit_box)
+    return [partial(_one_of_stack, problems, i) for i in range(problems.count)], problems.n
+
+
+def _one_of_stack(problems, i):
+    try:
+        return Problem(*problems.single(i))
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"problem {i}: {error}") from error
 
 
 def maximize_stacked(

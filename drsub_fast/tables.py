@@ -58,8 +58,8 @@ def write_results(path, results, **extra):
     columns, points = _columns(results)
     columns |= {name: np.asarray(column) for name, column in extra.items()}
     if kind == ".npz":
-        if isinstance(points, np.ndarray):
-            columns["x"] = points
+        if isinstance(points, np.ndarray) or len(set(map(len, points))) == 1:
+            columns["x"] = np.array(points)
         else:
             columns["x"] = np.concatenate([*points, np.zeros(0)])
             columns["x_start"] = np.cumsum([0, *map(len, points)])
