@@ -1,10 +1,12 @@
 """``drsub-fast batch``: solves many problems from files."""
 
+import logging
 import shutil
 import sys
 import time
 import zipfile
 from collections import Counter
+from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -36,8 +38,8 @@ def add_batch(commands):
         "batch",
         help="solve many problems from files",
         description="Solves many problems: an .npz file of stacked arrays (H, h, c, L, factor; A, b, k, upper, each "
-        "with one more axis in front), folders, or problem files. Finished chunks are kept in OUT.checkpoint until "
-        "the end. Exit status 1 if any problem failed; the failures are listed in the output.",
+        "with one more axis in front), folders, or problem files as for solve. Finished chunks are kept in "
+        "OUT.checkpoint until the end. Exit status 1 if any problem failed; the failures are listed in the output.",
     )
     parser.add_argument("input", nargs="+", type=Path, metavar="INPUT", help="stacked .npz, folder, or problem files")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="results, .npz or .parquet")
@@ -46,7 +48,7 @@ def add_batch(commands):
     parser.add_argument("--max-iter", type=int, metavar="N", help="steps of the method")
     parser.add_argument("--jobs", type=int, metavar="N", help="threads; all processors by default")
     parser.add_argument("--resume", action="store_true", help="go on where an earlier run of the same batch stopped")
-    parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster to solve on")
+    parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster to solve on, tcp://HOST:PORT")
     parser.set_defaults(run=run_batch)
 
 
@@ -87,11 +89,20 @@ def _cluster(address, n_jobs):
         yield {"n_jobs": n_jobs}
         return
     try:
-        from distributed import Client
+        from distributed import Client, KilledWorker
     except ImportError:
         raise UnsupportedError("--dask needs distributed: pip install 'drsub_fast[dask]'") from None
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # the command reports what goes wrong
     with Client(address) as client:
-        yield {"executor": client.get_executor(), "n_jobs": n_jobs or sum(client.nthreads().values()) or None}
+        threads = sum(client.nthreads().values())
+        if threads == 0:
+            print(f"drsub-fast: the cluster at {address} has no workers yet", file=sys.stderr)
+        try:
+            yield {"executor": client.get_executor(), "n_jobs": n_jobs or threads or None}
+        except CancelledError:
+            raise ConnectionError(f"the scheduler at {address} is gone; --resume goes on from what is done") from None
+        except KilledWorker as error:
+            raise ConnectionError(f"workers at {address} died: {error}; --resume goes on from what is done") from None
 
 
 class _Problems:

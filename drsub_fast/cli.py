@@ -26,6 +26,7 @@ from drsub_fast.batch_command import add_batch
 from drsub_fast.errors import OracleError
 from drsub_fast.instances import FAMILIES, PAPER_REPEATS, PAPER_ROWS, PAPER_SIZES
 from drsub_fast.interop import read_problem, write_result
+from drsub_fast.problem_arrays import OBJECTIVES, SETS
 from drsub_fast.solvers.maximize import METHODS, maximize
 
 INTERRUPTED = 130
@@ -201,8 +202,10 @@ def add_solve(commands):
     parser = commands.add_parser(
         "solve",
         help="maximise the problem in a file",
-        description="Maximises a quadratic (H, h, c) or a softmax extension (L or factor, unit_box) over {A x <= b, "
-        "lb <= x <= ub}, read from an .npz or .mat file, or the quadratic program of an .mps, .lp or .qplib file.",
+        description="Maximises the objective in an .npz or .mat file over the set there, or solves the quadratic "
+        "program of an .mps, .lp or .qplib file. Arrays H, h, c make a quadratic, L or factor a softmax extension; A, "
+        "b, upper a polytope, upper a box. The texts 'objective' and 'set' name other kinds: "
+        f"{', '.join(OBJECTIVES)}; {', '.join(SETS)}. Their arrays are listed in drsub_fast.read_problem.",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="problem: .npz, .mat, .mps, .lp or .qplib")
     parser.add_argument("--method", choices=["auto", *METHODS], default="auto", metavar="METHOD",

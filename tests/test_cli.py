@@ -99,6 +99,26 @@ def test_readers_take_boxes_factors_and_columns(tmp_path):
     assert np.array_equal(f.L, np.diag([1.0, 1.0, 0.0]))
 
 
+def test_other_objectives_and_sets_are_solved(tmp_path, capsys):
+    W = np.random.default_rng(4).random((5, 3))
+    f, P = ds.Multilinear.flid(W.sum(axis=1), W), ds.Budget(2.0, np.ones(5))
+    path, out = tmp_path / "flid.npz", tmp_path / "result.json"
+    np.savez(path, objective="flid", utilities=W.sum(axis=1), W=W, set="budget", k=2, upper=np.ones(5))
+    assert main(["solve", str(path), "--method", "nonmonotone-frank-wolfe", "--out", str(out)]) == 0
+    assert "over Budget(k=2, n=5)" in capsys.readouterr().out
+    assert json.loads(out.read_text())["value"] == pytest.approx(ds.nonmonotone_frank_wolfe(f, P).value, rel=1e-12)
+
+
+def test_a_stability_number_is_bounded_over_the_simplex(tmp_path, capsys):
+    # A cycle of five has stable sets of two vertices.
+    cycle = np.roll(np.eye(5), 1, axis=0)
+    path, out = tmp_path / "cycle.mat", tmp_path / "result.json"
+    scipy.io.savemat(path, {"objective": "stability-number", "graph": cycle + cycle.T, "set": "simplex", "n": 5})
+    assert main(["solve", str(path), "--method", "frank-wolfe", "--max-iter", "200", "--out", str(out)]) == 0
+    assert "StabilityNumber(n=5) over Simplex(n=5, total=1)" in capsys.readouterr().out
+    assert -1.0 <= json.loads(out.read_text())["value"] <= -0.5
+
+
 def test_lower_bounds_are_moved_to_zero_and_back(tmp_path, capsys):
     f, P = quadratic_uniform(4, 3, seed=3)
     problem, out, lower = tmp_path / "shifted.npz", tmp_path / "result.npz", np.array([0.1, 0.0, 0.05, 0.0])

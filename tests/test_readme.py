@@ -30,13 +30,14 @@ def _python_blocks(text):
     return [(text[: block.start()].count("\n") + 1, dedent(block[1])) for block in fenced]
 
 
-def test_blocks_run():
+def test_blocks_run(tmp_path):
     # As plain Python: the compiled loops have tests of their own, and cost seconds each to compile.
     blocks = _python_blocks(README.read_text())
     assert len(blocks) > 20
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", RUN_BLOCKS], input=json.dumps(blocks),
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True, check=False,
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}, cwd=tmp_path,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
 
