@@ -233,7 +233,7 @@ def test_a_cluster_that_loses_a_worker_loses_nothing():
     batch = [(f, ds.Box([1.0 + i, 1.0]), {"max_iter": 20 + i}) for i in range(30)]
     expected = [ds.frank_wolfe(f, P, **options).n_iter for f, P, options in batch]
     with (
-        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0", protocol="tcp") as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", protocol="tcp") as cluster,
         distributed.Client(cluster) as client,
     ):
         workers = list(client.run(os.getpid).values())

@@ -5,12 +5,14 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import CancelledError
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import drsub_fast as ds
-from drsub_fast.batch_command import FAILURES, add_batch
+from drsub_fast.batch_command import FAILURES, _cluster, add_batch
 
 METHOD = ["--method", "nonmonotone-frank-wolfe", "--max-iter", "20"]
 
@@ -136,7 +138,7 @@ def test_a_file_that_is_no_archive_is_a_problem_that_failed(tmp_path, capsys):
 def cluster():
     """A scheduler in this process, with two worker processes."""
     distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
-    with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0", protocol="tcp") as cluster:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", protocol="tcp") as cluster:
         yield cluster
 
 
@@ -197,6 +199,24 @@ def test_a_scheduler_that_cannot_be_reached_is_named(tmp_path):
         pytest.raises(OSError, match=r"127\.0\.0\.1:1"),
     ):
         command(tmp_path / "stack.npz", "--out", tmp_path / "out.npz", "--dask", "tcp://127.0.0.1:1")
+
+
+def test_a_cluster_that_fails_is_named_with_what_to_do(cluster):
+    from distributed import KilledWorker
+
+    for error in (CancelledError(), KilledWorker("task", SimpleNamespace(address="tcp://worker"), 3)):
+        with pytest.raises(ConnectionError, match="--resume goes on"), _cluster(cluster.scheduler_address, None):
+            raise error
+
+
+def test_a_cluster_without_workers_is_waited_for_with_a_word(capsys):
+    distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0", protocol="tcp") as empty,
+        _cluster(empty.scheduler_address, None) as options,
+    ):
+        assert options["n_jobs"] is None
+    assert "has no workers yet" in capsys.readouterr().err
 
 
 def test_a_run_that_was_stopped_is_resumed_only_when_asked(tmp_path):
