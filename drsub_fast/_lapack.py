@@ -52,7 +52,6 @@ def _fortran(module, name):
 
 
 _dpotrf = _fortran("cython_lapack", "dpotrf")
-_dtrtri = _fortran("cython_lapack", "dtrtri")
 _dgesv = _fortran("cython_lapack", "dgesv")
 _dtrsm = _fortran("cython_blas", "dtrsm")
 _dgemm = _fortran("cython_blas", "dgemm")
@@ -72,21 +71,6 @@ def potrf(A, n):
 def _potrf(A, n):
     def compiled(A, n):
         return _dpotrf((_UPPER, _int(n), A, _int(A.shape[1]), _int(0)))
-
-    return compiled
-
-
-def trtri(C, n):
-    """Inverse of the lower triangle C[:n, :n], in place."""
-    inverse, info = lapack.dtrtri(C[:n, :n].T, lower=0)
-    C[:n, :n] = inverse.T
-    return info
-
-
-@overload(trtri)
-def _trtri(C, n):
-    def compiled(C, n):
-        return _dtrtri((_UPPER, _PLAIN, _int(n), C, _int(C.shape[1]), _int(0)))
 
     return compiled
 
@@ -112,7 +96,8 @@ def gemm(scale, A, m, B, n, k, C):
 @overload(gemm)
 def _gemm(scale, A, m, B, n, k, C):
     def compiled(scale, A, m, B, n, k, C):
-        lda, ldb, ldc = _int(A.shape[1]), _int(B.shape[1]), _int(C.shape[1])
+        # Rows may be parts of longer ones.
+        lda, ldb, ldc = _int(A.strides[0] // 8), _int(B.strides[0] // 8), _int(C.strides[0] // 8)
         _dgemm((_PLAIN, _TRANSPOSED, _int(n), _int(m), _int(k), float(scale), B, ldb, A, lda, 1.0, C, ldc))
 
     return compiled
