@@ -24,7 +24,7 @@ from drsub_fast._driver import CONVERGED, FINISHED, N_CONTROL, N_NUMBERS, STALLE
 from drsub_fast._threads import one_blas_thread, progress_bar, worker_count
 from drsub_fast.checkpoint import Checkpoint, fingerprint
 from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.objectives.softmax import LowRankSoftmaxParams, Softmax
+from drsub_fast.objectives.softmax import LowRankSoftmaxParams, Softmax, softmax_machine
 from drsub_fast.programs import Problem
 from drsub_fast.result import Status
 from drsub_fast.sets.box import Box
@@ -251,8 +251,10 @@ class _Problems:
         if self.objective.single is Quadratic:
             return QuadraticStack(*(self.rows(name, first, last) for name in "Hhc"))
         if "L" in self:
-            return SoftmaxStack(self.rows("L", first, last), matrix)
-        return (LowRankStack if self.low_rank else FactorStack)(self.rows("factor", first, last), matrix)
+            return SoftmaxStack(self.rows("L", first, last), matrix, softmax_machine())
+        if self.low_rank:
+            return LowRankStack(self.rows("factor", first, last), matrix)
+        return FactorStack(self.rows("factor", first, last), matrix, softmax_machine())
 
     def set_stack(self, first, last, scaled):
         """Stack of the set, and the upper bounds; ``scaled`` is scratch for one polytope."""

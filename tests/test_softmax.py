@@ -1,6 +1,7 @@
 """Softmax extension: values, incremental kernels, checks, the paper's numbers."""
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from drsub_fast.objectives.base import (
     _value_and_gradient,
     advance,
     contract,
+    coordinate_maximum,
     evaluate,
     exact_step,
     hessian_product,
@@ -199,6 +201,80 @@ def test_a_thousand_moves_do_not_drift(n):
     expected, grad = f.value_and_gradient(x)
     assert abs(value - expected) < 1e-11
     assert np.abs(work.grad - grad).max() < 1e-11
+
+
+def follow(f, moves, rtol=1e-9):
+    """Makes the moves (v, gamma) from 0 and compares value and gradient with those from scratch all the way."""
+    work, x = workspace(f), np.zeros(f.n)
+    value = evaluate(f.params, work, x)
+    for step, (v, gamma) in enumerate(moves):
+        value = advance(f.params, work, x, v, gamma, value)
+        if step % 7 == 0 or step == len(moves) - 1:
+            expected, grad = f.value_and_gradient(x)
+            assert value == pytest.approx(expected, rel=rtol, abs=rtol)
+            np.testing.assert_allclose(work.grad, grad, rtol=rtol, atol=rtol * (1.0 + np.abs(grad).max()))
+    return x
+
+
+@pytest.mark.parametrize("n", [30, 160])
+def test_a_long_path_with_vertices_that_come_again(n):
+    rng = np.random.default_rng(n)
+    vertices = [np.isin(np.arange(n), rng.choice(n, n // 6, replace=False)) * 1.0 for _ in range(12)]
+    moves = [(vertices[(k // 10 if k < 100 else k) % 12], 0.004) for k in range(200)]
+    x = follow(ds.Softmax(random_kernel(n, n)), moves)
+    assert np.count_nonzero(x) > 0.6 * n
+
+
+def test_a_path_that_goes_up_and_down():
+    n = 150
+    rng = np.random.default_rng(17)
+    x, moves = np.zeros(n), []
+    for _ in range(80):
+        v = np.zeros(n)
+        chosen = rng.choice(n, size=25, replace=False)
+        v[chosen] = np.where(rng.uniform(size=25) < 0.7, 1.0 - x[chosen], -x[chosen])
+        x += 0.4 * v
+        moves.append((v, 0.4))
+    follow(ds.Softmax(random_kernel(n, 17)), moves)
+
+
+@pytest.mark.parametrize("n", [12, 60])
+def test_a_path_to_a_vertex_of_a_singular_kernel(n):
+    L = np.random.default_rng(n).standard_normal((n, 8))
+    others = np.zeros(n)
+    others[8:] = 0.5 * (np.arange(n - 8) % 3 == 0)
+    first = (np.arange(n) < 8) * 1.0
+    moves = [(others, 0.1)] * 5 + [(first, 0.25)] * 4 + [(others, -0.1)] * 5
+    x = follow(ds.Softmax(L @ L.T), moves)
+    assert (x[:8] == 1.0).all()
+
+
+def test_a_path_beyond_the_unit_box():
+    n = 40
+    f = ds.Softmax(np.eye(n) + 0.1 * random_kernel(n, 18), unit_box=False)
+    v = (np.arange(n) % 4 == 0) * 1.0
+    x = follow(f, [(v, 0.3)] * 10 + [(1.0 - v, 0.5)] * 3 + [(np.roll(v, 1), 0.2)] * 10)
+    assert x.max() > 3.0
+
+
+def test_a_coordinate_is_best_at_an_end():
+    f = ds.Softmax(random_kernel(9, 19, largest=2.0))
+    x = sparse_point(9, np.random.default_rng(19))
+    work = workspace(f)
+    evaluate(f.params, work, x)
+    best = [coordinate_maximum(f.params, work, x, i, 0.8) for i in range(9)]
+    assert set(best) == {0.0, 0.8}
+    for i, end in enumerate(best):
+        values = [f.value(np.where(np.arange(9) == i, t, x)) for t in (end, 0.0, 0.3, 0.6, 0.8)]
+        assert values[0] == max(values)
+
+
+def test_the_address_of_compiled_code_is_not_pickled():
+    f = ds.Softmax(random_kernel(3, 20))
+    build, arguments = f.params.__reduce__()
+    assert [argument.shape for argument in arguments] == [(3, 3)]
+    assert build(*arguments).machine == f.params.machine
+    assert pickle.loads(pickle.dumps(f)).value([0.1, 0.2, 0.3]) == f.value([0.1, 0.2, 0.3])
 
 
 def test_a_wrong_row_is_noticed_and_the_state_made_anew():

@@ -14,8 +14,11 @@ then P -= sum w_a u_a u_a'. At x = 0 it is P = D and f = 0, so a value from scra
 (an L D L' factorisation of I + X^(1/2) D X^(1/2)). On [0, 1]^n no pivot 1 + delta u_i is negative, and one that is
 zero means f = -inf.
 
-Of P only the rows of the support A of x (and of coordinates asked for) are held; a new row is
-P_i,: = D_i,: - D_i,A X_A P_A,:. A move then costs O(n |V| |A|), not O(n^3).
+Of P only rows are held, and of the support A of x at least, as they were at an earlier point, the base; the moves
+since then wait in a log of rows u_a. A move asks for the rows of its own coordinates alone, P_V,: at the base minus
+the log. From time to time the log is applied to all held rows by one matrix product, to one triangle of P_AA only. A
+new row is P_i,: = D_i,: - D_i,A X_A P_A,: with x and P at the base. A move costs O(n |V| |A|), not O(n^3). A value
+from scratch is such a log by itself, with the base 0.
 
 Outside [0, 1]^n pivots may vanish or change sign: there P comes from an LU factorisation of I + X D.
 
@@ -28,32 +31,54 @@ in O(n k^2). Coordinates near 1, where this loses its digits, are set to 0 first
 
 import math
 from collections import namedtuple
+from functools import cache
 
 import numpy as np
 
 from drsub_fast import _checks
-from drsub_fast._jit import kernel
+from drsub_fast._jit import address_of, call_at, kernel
 from drsub_fast._lapack import gemm, gesv, potrf, trsm
 from drsub_fast._vector import add_scaled, assign, is_finite, slope
 from drsub_fast.objectives.base import Objective, derivative_along, register_objective
 
-SoftmaxParams = namedtuple("SoftmaxParams", "D")
 
-#: Rows ``U`` and ``weight`` w of the last elimination; it moved the coordinates ``moved`` by ``delta``, and
-#: ``source`` says where their rows came from. Row r of ``P`` belongs to the coordinate ``held[r]``, and
-#: ``place`` is the inverse of ``held``, counted from 1 (0: not held).
-SoftmaxWork = namedtuple("SoftmaxWork", "grad P U scratch weight delta trial saved held place moved source state")
+class SoftmaxParams(namedtuple("SoftmaxParams", "D machine")):
+    """D = L - I, and the address of the compiled `_machine` in this process."""
 
-# Slots of ``work.state``: number of rows held, whether they belong to the present x, moves so far.
-_HELD, _CURRENT, _MOVES = range(3)
+    __slots__ = ()
+
+    def __reduce__(self):
+        return softmax_params, (self.D,)
+
+
+#: Coordinates are numbered by position here: ``order[p]`` is the coordinate at position p, ``place`` its inverse. Row
+#: r of ``P`` is that of position r at the base, where its coordinate was ``base[r]``. The rows of ``U`` with their
+#: ``weight`` are the log, ``diagonal`` is diag P at the present x; a move changes the positions ``moved`` by
+#: ``delta``, and ``source`` says where their rows come from (here: the same). ``value`` is an answer.
+SoftmaxWork = namedtuple(
+    "SoftmaxWork", "grad P U scratch weight diagonal base delta trial saved value order place moved source state"
+)
+
+# Slots of ``work.state``: rows held, how many of them the base may have above 0, rows of the log, whether all this
+# belongs to the present x, times the log was applied.
+_HELD, _BASE, _LOGGED, _CURRENT, _APPLIED = range(5)
+
+# What `_machine` is asked for: evaluate, advance, or the rows of P of given coordinates.
+_EVALUATE, _ADVANCE, _HOLD = range(3)
 
 #: A pivot below this multiple of the number of coordinates is rounding noise: the matrix is singular.
 _NOISE = 4.0 * np.finfo(np.float64).eps
 #: A move that meets a pivot below this one gives way to a value from scratch.
 _LEAST_PIVOT = 1e-8
-#: Moves between two looks at the residual of a row of P, and the residual that asks for a fresh start.
-_WATCH_EVERY = 8
+#: Least and most rows of the log; n / 4 in between. A long log pays where P does not fit into the cache.
+_LEAST_LOG, _MOST_LOG = 32, 128
+#: Times the log is applied between two looks at the residual of a row of P, and the residual that asks for a fresh
+#: start.
+_WATCH_EVERY = 4
 _DRIFT = 1e-12
+#: Rows of P in one product when the log is applied, and rows copied together to the other triangle.
+_STRIP = 64
+_TILE = 8
 #: Pieces of the segment searched for a peak each, along directions of mixed signs.
 _PIECES = 8
 #: Rows eliminated together, the earlier ones being subtracted by one product (n = 256: 0.60 ms; blocks of 16
@@ -72,7 +97,7 @@ _BLAS_FROM = 1500
 @kernel
 def _size(params):
     n = params.D.shape[0]
-    return 3 * n * n + 5 * n, 4 * n + 3
+    return 3 * n * n + 7 * n + 1, 3 * n + 5
 
 
 @kernel
@@ -80,6 +105,7 @@ def _carve(params, floats, integers):
     n = params.D.shape[0]
     square = n * n
     vectors = floats[3 * square :]
+    moved = integers[2 * n : 3 * n]
     return SoftmaxWork(
         vectors[:n],
         floats[:square].reshape(n, n),
@@ -89,30 +115,33 @@ def _carve(params, floats, integers):
         vectors[2 * n : 3 * n],
         vectors[3 * n : 4 * n],
         vectors[4 * n : 5 * n],
+        vectors[5 * n : 6 * n],
+        vectors[6 * n : 7 * n],
+        vectors[7 * n :],
         integers[:n],
         integers[n : 2 * n],
-        integers[2 * n : 3 * n],
-        integers[3 * n : 4 * n],
-        integers[4 * n :],
+        moved,
+        moved,
+        integers[3 * n :],
     )
 
 
-@kernel(reductions=True)
-def _eliminate(work, rows, s, least):
-    """Eliminates ``work.moved[:s]``, whose rows of P are ``rows[work.source[a]]``.
+@kernel(reductions=True, inner=True)
+def _eliminate(work, rows, logged, s, least):
+    """Eliminates ``work.moved[:s]``, whose rows of P are ``rows[work.source[a]]`` minus the first rows of the log.
 
-    Fills U and the weights, updates the gradient and returns the change of f; NaN if a pivot is not above
-    ``least`` (relative), and then the gradient is useless.
+    Appends to the log, updates the diagonal and returns the change of f; NaN if a pivot is not above ``least``
+    (relative), and then the diagonal is useless.
     """
-    grad, U, weight = work.grad, work.U, work.weight
-    moved, delta = work.moved, work.delta
-    n = grad.size
+    diagonal, U, weight = work.diagonal, work.U, work.weight
+    moved, source, delta = work.moved, work.source, work.delta
+    n = diagonal.size
     change = 0.0
     product = 1.0
-    for start in range(0, s, _BLOCK):
-        stop = min(s, start + _BLOCK)
+    for start in range(logged, logged + s, _BLOCK):
+        stop = min(logged + s, start + _BLOCK)
         for a in range(start, stop):
-            r = work.source[a]
+            r = source[a - logged]
             for j in range(n):
                 U[a, j] = rows[r, j]
         first = 0
@@ -120,10 +149,10 @@ def _eliminate(work, rows, s, least):
             first = start
             for t in range(start):
                 for a in range(start, stop):
-                    work.scratch[t, a - start] = weight[t] * U[t, moved[a]]
+                    work.scratch[t, a - start] = weight[t] * U[t, moved[a - logged]]
             gemm(-1.0, work.scratch, stop - start, U, n, start, U[start:])
         for a in range(start, stop):
-            i = moved[a]
+            i = moved[a - logged]
             # Four rows a pass spare memory traffic; in place of a call, for the sake of small n.
             t = first
             while t + 4 <= a:
@@ -132,18 +161,23 @@ def _eliminate(work, rows, s, least):
                 for j in range(n):
                     U[a, j] -= c0 * U[t, j] + c1 * U[t + 1, j] + c2 * U[t + 2, j] + c3 * U[t + 3, j]
                 t += 4
-            while t < a:
+            if t + 2 <= a:
+                c0, c1 = weight[t] * U[t, i], weight[t + 1] * U[t + 1, i]
+                for j in range(n):
+                    U[a, j] -= c0 * U[t, j] + c1 * U[t + 1, j]
+                t += 2
+            if t < a:
                 c0 = weight[t] * U[t, i]
                 for j in range(n):
                     U[a, j] -= c0 * U[t, j]
-                t += 1
-            pivot = 1.0 + delta[a] * U[a, i]
-            if not pivot > least * (1.0 + abs(delta[a] * rows[work.source[a], i])):
+            move = delta[a - logged]
+            pivot = 1.0 + move * U[a, i]
+            if not pivot > least * (1.0 + abs(move * rows[source[a - logged], i])):
                 return np.nan
-            w = delta[a] / pivot
+            w = move / pivot
             weight[a] = w
             for j in range(n):
-                grad[j] -= w * U[a, j] * U[a, j]
+                diagonal[j] -= w * U[a, j] * U[a, j]
             product *= pivot
             if not 1e-200 < product < 1e200:
                 change += math.log(product)
@@ -151,30 +185,23 @@ def _eliminate(work, rows, s, least):
     return change + math.log(product)
 
 
-@kernel
+@kernel(inner=True)
 def _start_at_zero(params, work):
     """The state at x = 0: P = D with no row held, so that a move to x is a value from scratch."""
     for i in range(work.grad.size):
-        work.grad[i] = params.D[i, i]
-        work.place[i] = 0
-    work.state[_HELD] = 0
-    work.state[_CURRENT] = 0
+        work.diagonal[i] = params.D[i, i]
+        work.order[i] = i
+        work.place[i] = i
+    work.state[_HELD] = work.state[_BASE] = work.state[_LOGGED] = 0
 
 
-@kernel
-def _collect_support(work, x):
-    """The move from 0 to x; the number of its coordinates."""
-    s = 0
-    for i in range(x.size):
-        if x[i] != 0.0:
-            work.moved[s] = i
-            work.source[s] = i
-            work.delta[s] = x[i]
-            s += 1
-    return s
+@kernel(inner=True)
+def _publish_gradient(work):
+    for p in range(work.grad.size):
+        work.grad[work.order[p]] = work.diagonal[p]
 
 
-@kernel
+@kernel(inner=True)
 def _evaluate_by_lu(params, work, x):
     """Value, gradient and all rows of P where a pivot fails: f = -inf, or x is outside [0, 1]^n.
 
@@ -194,111 +221,135 @@ def _evaluate_by_lu(params, work, x):
     if inside or not is_finite(x) or gesv(M, n, exchanges, P, n) != 0:
         for i in range(n):
             work.grad[i] = np.nan
+        work.state[_CURRENT] = 0
         return -np.inf if is_finite(x) else np.nan
     value = 0.0
     negative = False
     for i in range(n):
         value += math.log(abs(M[i, i]))
         negative ^= (M[i, i] < 0.0) != (exchanges[i] != i + 1)
-        work.grad[i] = P[i, i]
-        work.held[i] = i
-        work.place[i] = i + 1
-    work.state[_HELD] = n
-    work.state[_CURRENT] = 1
+        work.diagonal[i] = work.grad[i] = P[i, i]
+        work.base[i] = x[i]
+    work.state[_HELD] = work.state[_BASE] = n
     return np.nan if negative else value
 
 
-@kernel
-def _evaluate(params, work, x):
+@kernel(inner=True)
+def _plan_move(work, v, gamma):
+    """Sets ``work.moved`` and ``work.delta`` to the nonzeros of gamma v; returns their number."""
+    s = 0
+    for j in range(v.size):
+        if v[j] != 0.0:
+            work.moved[s] = work.place[j]
+            work.delta[s] = gamma * v[j]
+            s += 1
+    return s
+
+
+@kernel(inner=True)
+def _evaluate_anew(params, work, x):
+    """Value at x, with the gradient and the state."""
     _start_at_zero(params, work)
-    s = _collect_support(work, x)
-    value = _eliminate(work, params.D, s, _NOISE * (s + 10))
-    if math.isfinite(value):
-        return value
-    return _evaluate_by_lu(params, work, x)
-
-
-@kernel
-def _update_rows(work, s):
-    """P -= sum of w_a u_a u_a' over the s eliminated coordinates, on the rows that are held."""
-    U, weight, held = work.U, work.weight, work.held
-    count = work.state[_HELD]
-    if s * count * held.size >= _BLAS_FROM:
-        for t in range(s):
-            for r in range(count):
-                work.scratch[t, r] = weight[t] * U[t, held[r]]
-        gemm(-1.0, work.scratch, count, U, held.size, s, work.P)
-        return
-    for r in range(count):
-        for t in range(s):
-            add_scaled(work.P[r], -weight[t] * U[t, held[r]], U[t])
-
-
-@kernel
-def _hold_rows(params, work, x, d):
-    """Appends the missing rows of P of the coordinates where d is nonzero."""
-    D, P, held = params.D, work.P, work.held
-    support = work.state[_HELD]
-    count = support
-    for i in range(d.size):
-        if d[i] != 0.0 and work.place[i] == 0:
-            assign(P[count], D[i])
-            held[count] = i
-            count += 1
-            work.place[i] = count
-    new = count - support
-    if new * support * d.size >= _BLAS_FROM:
-        for a in range(support):
-            for r in range(new):
-                work.scratch[a, r] = D[held[support + r], held[a]] * x[held[a]]
-        gemm(-1.0, work.scratch, new, P, d.size, support, P[support:])
-    else:
-        for r in range(support, count):
-            for a in range(support):
-                add_scaled(P[r], -D[held[r], held[a]] * x[held[a]], P[a])
-    work.state[_HELD] = count
-
-
-@kernel
-def _refresh(params, work, x):
-    """Value and gradient from scratch, and the rows of P of the support of x."""
-    value = _evaluate(params, work, x)
-    if work.state[_CURRENT] == 0 and math.isfinite(value):
-        s = _collect_support(work, x)
-        for r in range(s):
-            i = work.moved[r]
-            assign(work.P[r], params.D[i])
-            work.held[r] = i
-            work.place[i] = r + 1
-        work.state[_HELD] = s
-        _update_rows(work, s)
-        work.state[_CURRENT] = 1
+    work.state[_CURRENT] = 1
+    s = _plan_move(work, x, 1.0)
+    value = _eliminate(work, params.D, work.state[_LOGGED], s, _NOISE * (s + 10))
+    if not math.isfinite(value):
+        return _evaluate_by_lu(params, work, x)
+    work.state[_LOGGED] = s
+    assign(work.grad, work.diagonal)
     return value
 
 
-@kernel(reductions=True)
-def _residual(params, work, x, r):
-    """Largest entry of D_i - P_i,A X_A D_A - P_i for the held row r, relative to the entries of both."""
-    D, residual = params.D, work.trial
-    p = work.P[r]
-    i = work.held[r]
-    assign(residual, D[i])
+@kernel(inner=True)
+def _subtract_product(A, B, k, C, start, stop):
+    """C[start:stop, start:] -= A[:k, start:stop]' B[:k, start:]."""
+    n = C.shape[1]
+    if (stop - start) * (n - start) * k >= _BLAS_FROM:
+        gemm(-1.0, A[:, start:], stop - start, B[:, start:], n - start, k, C[start:, start:])
+        return
+    for r in range(start, stop):
+        for t in range(k):
+            c = A[t, r]
+            for j in range(start, n):
+                C[r, j] -= c * B[t, j]
+
+
+@kernel(inner=True)
+def _hold_rows(params, work, d):
+    """Appends the missing rows of P, as they were at the base, of the coordinates where d is nonzero."""
+    D, P, U, order, place = params.D, work.P, work.U, work.order, work.place
+    n = d.size
+    known = count = work.state[_HELD]
+    for i in range(n):
+        p = place[i]
+        if d[i] == 0.0 or p < count:
+            continue
+        if p > count:
+            for r in range(known):
+                P[r, p], P[r, count] = P[r, count], P[r, p]
+            for t in range(work.state[_LOGGED]):
+                U[t, p], U[t, count] = U[t, count], U[t, p]
+            work.diagonal[p], work.diagonal[count] = work.diagonal[count], work.diagonal[p]
+            order[p], order[count] = order[count], i
+            place[order[p]], place[i] = p, count
+        count += 1
+    support = work.state[_BASE]
+    for r in range(known, count):
+        row = D[order[r]]
+        for p in range(n):
+            P[r, p] = row[order[p]]
+        for a in range(support):
+            work.scratch[a, r] = row[order[a]] * work.base[a]
+        for a in range(known):
+            P[r, a] = P[a, r]
+    _subtract_product(work.scratch, P, support, P, known, count)
+    work.state[_HELD] = count
+
+
+@kernel(inner=True)
+def _apply_log(params, work, x):
+    """Makes x the base: holds its support, and P -= sum of w_a u_a u_a' over the log, on the rows that are held."""
+    _hold_rows(params, work, x)
+    P, U, weight, scratch = work.P, work.U, work.weight, work.scratch
+    count, logged = work.state[_HELD], work.state[_LOGGED]
+    for t in range(logged):
+        for r in range(count):
+            scratch[t, r] = weight[t] * U[t, r]
+    for start in range(0, count, _STRIP):
+        stop = min(count, start + _STRIP)
+        _subtract_product(scratch, U, logged, P, start, stop)
+    for start in range(_STRIP, count, _TILE):
+        stop = min(count, start + _TILE)
+        for p in range(start // _STRIP * _STRIP):
+            for r in range(start, stop):
+                P[r, p] = P[p, r]
+    for r in range(count):
+        work.base[r] = x[work.order[r]]
+    work.state[_BASE] = count
+    work.state[_LOGGED] = 0
+
+
+@kernel(reductions=True, inner=True)
+def _residual(params, work, r):
+    """Largest entry of D_i - P_i,A X_A D_A - P_i for the held row r, relative to the entries of both, at the base."""
+    D, order, residual = params.D, work.order, work.trial
+    row = work.P[r]
+    assign(residual, D[order[r]])
     scale = 1.0
-    for j in range(x.size):
-        scale = max(scale, abs(D[i, j]), abs(p[j]))
-        if x[j] != 0.0:
-            add_scaled(residual, -p[j] * x[j], D[j])
+    for p in range(work.state[_BASE]):
+        add_scaled(residual, -row[p] * work.base[p], D[order[p]])
     worst = 0.0
-    for j in range(x.size):
-        worst = max(worst, abs(residual[j] - p[j]))
+    for p in range(row.size):
+        scale = max(scale, abs(D[order[r], order[p]]), abs(row[p]))
+        worst = max(worst, abs(residual[order[p]] - row[p]))
     return worst / scale
 
 
-@kernel
+@kernel(inner=True)
 def _pays_to_update(work, x, v):
-    """Whether updating the rows of P for a step along v is cheaper than a value from scratch after it.
+    """Whether a step along v is cheaper by the log than by a value from scratch after it.
 
-    With s coordinates moved and k in the new support: s (s/2 + k) against k^2/2 (times n). Stale rows cost
+    With s coordinates moved and k in the new support: s (s/2 + k) against k^2/2 (times n). A stale state costs
     1.5 k^2 once, which the steps to come repay.
     """
     s = k = 0
@@ -311,51 +362,103 @@ def _pays_to_update(work, x, v):
     return s * (0.5 * s + k) + (0.0 if work.state[_CURRENT] else 0.2 * k * k) <= 0.5 * k * k
 
 
-@kernel
-def _advance(params, work, x, v, gamma, value):
-    update = _pays_to_update(work, x, v)
-    if update and work.state[_CURRENT] == 0:
-        value = _refresh(params, work, x)
-        update = math.isfinite(value)
+@kernel(inner=True)
+def _make_room(params, work, x, v):
+    """Applies the log if a move along v does not fit, and looks at its accuracy now and then; whether all is well."""
+    rows = work.state[_LOGGED]
+    for j in range(v.size):
+        if v[j] != 0.0:
+            rows += 1
+    if rows <= min(x.size, max(_LEAST_LOG, min(x.size // 4, _MOST_LOG))):
+        return True
+    _apply_log(params, work, x)
+    work.state[_APPLIED] += 1
+    if work.state[_APPLIED] % _WATCH_EVERY != 0 or work.state[_HELD] == 0:
+        return True
+    watched = (work.state[_APPLIED] // _WATCH_EVERY) % work.state[_HELD]
+    return _residual(params, work, watched) < _DRIFT
+
+
+@kernel(inner=True)
+def _move(params, work, x, v, gamma):
+    """Change of f and of the state by a step along v; NaN if the state does not allow it."""
+    if not _make_room(params, work, x, v):
+        return np.nan
+    _hold_rows(params, work, v)
+    s = _plan_move(work, v, gamma)
+    change = _eliminate(work, work.P, work.state[_LOGGED], s, _LEAST_PIVOT)
+    work.state[_LOGGED] += s
+    return change
+
+
+@kernel(inner=True)
+def _move_and_evaluate(params, work, x, v, gamma, value):
     change = np.nan
-    s = 0
-    if update:
-        _hold_rows(params, work, x, v)
-        for j in range(x.size):
-            if v[j] != 0.0:
-                work.moved[s] = j
-                work.source[s] = work.place[j] - 1
-                work.delta[s] = gamma * v[j]
-                s += 1
-        change = _eliminate(work, work.P, s, _LEAST_PIVOT)
+    if _pays_to_update(work, x, v):
+        if work.state[_CURRENT] == 0:
+            value = _evaluate_anew(params, work, x)
+        if math.isfinite(value):
+            change = _move(params, work, x, v, gamma)
     add_scaled(x, gamma, v)
     if not math.isfinite(change):
-        return _evaluate(params, work, x)
-    _update_rows(work, s)
-    work.state[_MOVES] += 1
-    if s > 0 and work.state[_MOVES] % _WATCH_EVERY == 0:
-        watched = (work.state[_MOVES] // _WATCH_EVERY) % work.state[_HELD]
-        if not _residual(params, work, x, watched) < _DRIFT:
-            return _refresh(params, work, x)
+        return _evaluate_anew(params, work, x)
+    _publish_gradient(work)
     return value + change
+
+
+@kernel
+def _machine(params, work, task, x, v, gamma, value):
+    """The large kernels in one, to be called by address; its answer is in ``work.value``."""
+    if task == _EVALUATE:
+        work.value[0] = _evaluate_anew(params, work, x)
+    elif task == _ADVANCE:
+        work.value[0] = _move_and_evaluate(params, work, x, v, gamma, value)
+    else:
+        if work.state[_CURRENT] == 0:
+            work.value[0] = _evaluate_anew(params, work, x)
+        if work.state[_CURRENT] == 1:
+            _apply_log(params, work, x)
+            _hold_rows(params, work, v)
+    return work.state[_CURRENT]
+
+
+@kernel
+def _evaluate(params, work, x):
+    call_at(_machine, params.machine, (params, work, _EVALUATE, x, x, 0.0, 0.0))
+    return float(work.value[0])
+
+
+@kernel
+def _advance(params, work, x, v, gamma, value):
+    call_at(_machine, params.machine, (params, work, _ADVANCE, x, v, float(gamma), float(value)))
+    return float(work.value[0])
 
 
 @kernel
 def _hessian_product(params, work, x, d, out):
     # Rows of the coordinates where d is nonzero are enough: P is symmetric.
-    if work.state[_CURRENT] == 0 and not math.isfinite(_refresh(params, work, x)):
+    if call_at(_machine, params.machine, (params, work, _HOLD, x, d, 0.0, 0.0)) == 0:
         for j in range(d.size):
             out[j] = np.nan
         return 1
-    _hold_rows(params, work, x, d)
-    for j in range(d.size):
-        out[j] = 0.0
-    for i in range(d.size):
-        if d[i] != 0.0:
-            row = work.P[work.place[i] - 1]
-            for j in range(d.size):
-                out[j] -= d[i] * row[j] * row[j]
+    squares, order = work.trial, work.order
+    for p in range(d.size):
+        squares[p] = 0.0
+    for r in range(work.state[_HELD]):
+        scale = d[order[r]]
+        if scale != 0.0:
+            row = work.P[r]
+            for p in range(d.size):
+                squares[p] -= scale * row[p] * row[p]
+    for p in range(d.size):
+        out[order[p]] = squares[p]
     return 1
+
+
+@kernel
+def _coordinate_maximum(params, work, x, i, upper):
+    # exp f is affine in x_i.
+    return upper if work.grad[i] >= 0.0 else 0.0
 
 
 @kernel
@@ -416,7 +519,7 @@ def _best_step(params, work, x, v, limit, value):
 @kernel
 def _exact_step(params, work, x, v, limit, value):
     gamma = _best_step(params, work, x, v, limit, value)
-    work.state[_CURRENT] = 0  # rows of P of a trial point, if any
+    work.state[_CURRENT] = 0  # it describes a trial point
     return gamma
 
 
@@ -427,16 +530,32 @@ register_objective(
     evaluate=_evaluate,
     advance=_advance,
     exact_step=_exact_step,
+    coordinate_maximum=_coordinate_maximum,
     hessian_product=_hessian_product,
 )
+
+
+@cache
+def softmax_machine():
+    """Address of the compiled `_machine`, for any parameters (all have the same types)."""
+    params = SoftmaxParams(np.zeros((1, 1)), 0)
+    carve = getattr(_carve, "py_func", _carve)
+    work = carve(params, *map(np.zeros, _size(params), (float, np.int64)))
+    return address_of(_machine, params, work, 0, work.grad, work.grad, 0.0, 0.0)
+
+
+def softmax_params(D):
+    """Parameters for D = L - I."""
+    return SoftmaxParams(D, softmax_machine())
 
 
 LowRankSoftmaxParams = namedtuple("LowRankSoftmaxParams", "B BT")
 
 #: ``inner`` is x with the coordinates near 1 set to 0, ``T`` (k, k) the factor C, ``H`` = C^-1 B' (k, n), and
-#: ``rows`` are the rows of P at ``inner`` of the coordinates near 1; the rest is as in `SoftmaxWork`.
+#: ``rows`` are the rows of P at ``inner`` of the coordinates near 1; the rest is as in `SoftmaxWork`, positions being
+#: coordinates.
 LowRankSoftmaxWork = namedtuple(
-    "LowRankSoftmaxWork", "grad trial saved inner weight delta T H picked scaled rows U scratch moved source"
+    "LowRankSoftmaxWork", "grad diagonal trial saved inner weight delta T H picked scaled rows U scratch moved source"
 )
 
 #: Coordinates above 1 - _NEAR_ONE are moved there one by one: 1 / (1 - x) would cost them their digits.
@@ -464,6 +583,7 @@ def _low_rank_carve(params, floats, integers):
     tall = square + k * k
     near = tall + 3 * n * k
     return LowRankSoftmaxWork(
+        floats[:n],
         floats[:n],
         floats[n : 2 * n],
         floats[2 * n : 3 * n],
@@ -573,7 +693,7 @@ def _low_rank_evaluate(params, work, x):
         value = -np.inf if s < 0 else _low_rank_inner(params, work)
         if math.isfinite(value):
             _low_rank_rows(work, s)
-            change = _eliminate(work, work.rows, s, _NOISE * (s + 10))
+            change = _eliminate(work, work.rows, 0, s, _NOISE * (s + 10))
             value = value + change if math.isfinite(change) else -np.inf
     if not math.isfinite(value):
         for j in range(x.size):
@@ -680,7 +800,7 @@ class Softmax(Objective):
         else:
             L = _as_kernel(L)
         self.n = len(L)
-        self._params = SoftmaxParams(L - np.eye(self.n))
+        self._params = softmax_params(L - np.eye(self.n))
 
     @classmethod
     def from_features(cls, features, quality=None, *, similarity="cosine", unit_box=True):
