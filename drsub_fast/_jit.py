@@ -272,6 +272,8 @@ def _call_at(typing_context, address, arguments):
         for part in getattr(argument, "types", (argument,)):
             if isinstance(part, numba.types.Array) and part.layout != "C":
                 raise TypingError(f"a kernel called by its address takes C-contiguous arrays, got {part}")
+            if numba.types.unliteral(getattr(part, "dtype", part)) not in (numba.types.float64, numba.types.int64):
+                raise TypingError(f"a kernel called by its address takes float64 and int64, got {part}")
 
     def generate(context, builder, signature, values):
         types_of_arguments = signature.args[1].types
