@@ -74,7 +74,7 @@ _LEAST_PIVOT = 1e-8
 _LEAST_LOG, _MOST_LOG = 32, 128
 #: Times the log is applied between two looks at the residual of a row of P, and the residual that asks for a fresh
 #: start.
-_WATCH_EVERY = 4
+_WATCH_EVERY = 8
 _DRIFT = 1e-12
 #: Rows of P in one product when the log is applied, and rows copied together to the other triangle.
 _STRIP = 64
@@ -260,47 +260,61 @@ def _evaluate_anew(params, work, x):
     return value
 
 
-@kernel(inner=True)
+@kernel(reductions=True, inner=True)
 def _subtract_product(A, B, k, C, start, stop):
     """C[start:stop, start:] -= A[:k, start:stop]' B[:k, start:]."""
     n = C.shape[1]
     if (stop - start) * (n - start) * k >= _BLAS_FROM:
         gemm(-1.0, A[:, start:], stop - start, B[:, start:], n - start, k, C[start:, start:])
         return
-    for r in range(start, stop):
-        for t in range(k):
-            c = A[t, r]
+    t = 0
+    while t + 4 <= k:
+        for r in range(start, stop):
+            c0, c1, c2, c3 = A[t, r], A[t + 1, r], A[t + 2, r], A[t + 3, r]
             for j in range(start, n):
-                C[r, j] -= c * B[t, j]
+                C[r, j] -= c0 * B[t, j] + c1 * B[t + 1, j] + c2 * B[t + 2, j] + c3 * B[t + 3, j]
+        t += 4
+    while t < k:
+        for r in range(start, stop):
+            for j in range(start, n):
+                C[r, j] -= A[t, r] * B[t, j]
+        t += 1
+
+
+@kernel(inner=True)
+def _exchange_columns(A, rows, first, others, count):
+    """Exchanges the columns first + q and others[q], q < count, one after the other, in the leading rows of A."""
+    for r in range(rows):
+        for q in range(count):
+            p = others[q]
+            A[r, first + q], A[r, p] = A[r, p], A[r, first + q]
 
 
 @kernel(inner=True)
 def _hold_rows(params, work, d):
     """Appends the missing rows of P, as they were at the base, of the coordinates where d is nonzero."""
-    D, P, U, order, place = params.D, work.P, work.U, work.order, work.place
+    P, order, place, diagonal, others = work.P, work.order, work.place, work.diagonal, work.moved
     n = d.size
     known = count = work.state[_HELD]
     for i in range(n):
         p = place[i]
-        if d[i] == 0.0 or p < count:
-            continue
-        if p > count:
-            for r in range(known):
-                P[r, p], P[r, count] = P[r, count], P[r, p]
-            for t in range(work.state[_LOGGED]):
-                U[t, p], U[t, count] = U[t, count], U[t, p]
-            work.diagonal[p], work.diagonal[count] = work.diagonal[count], work.diagonal[p]
+        if d[i] != 0.0 and p >= count:
+            others[count - known] = p
+            diagonal[p], diagonal[count] = diagonal[count], diagonal[p]
             order[p], order[count] = order[count], i
             place[order[p]], place[i] = p, count
-        count += 1
+            count += 1
+    _exchange_columns(P, known, known, others, count - known)
+    _exchange_columns(work.U, work.state[_LOGGED], known, others, count - known)
     support = work.state[_BASE]
     for r in range(known, count):
-        row = D[order[r]]
+        row = params.D[order[r]]
         for p in range(n):
             P[r, p] = row[order[p]]
         for a in range(support):
-            work.scratch[a, r] = row[order[a]] * work.base[a]
-        for a in range(known):
+            work.scratch[a, r] = P[r, a] * work.base[a]
+    for a in range(known):
+        for r in range(known, count):
             P[r, a] = P[a, r]
     _subtract_product(work.scratch, P, support, P, known, count)
     work.state[_HELD] = count
