@@ -9,8 +9,10 @@ solver.
 Register before the first compilation that involves the class.
 """
 
+from numba import typeof
+from numba.core import types
 from numba.core.errors import TypingError
-from numba.extending import overload
+from numba.core.typing.templates import AbstractTemplate, infer_global
 
 from drsub_fast._jit import plain
 
@@ -60,13 +62,20 @@ def operation(name, default=None):
 
     call.__name__ = call.__qualname__ = name
 
-    @overload(call)
-    def resolve(params, *args):
-        implementation = table.lookup(getattr(params, "instance_class", None))
+    class Template(AbstractTemplate):
+        """Typing of a call: the implementation itself is called, no function in between is compiled."""
 
-        def compiled(params, *args):
-            return implementation(params, *args)
+        key = call
 
-        return compiled
+        def generic(self, arguments, keywords):
+            cls = getattr(arguments[0], "instance_class", None)
+            implementation = typeof(table.lookup(cls))
+            signature = implementation.get_call_type(self.context, arguments, keywords)
+            self._overload = implementation.get_overload(signature)
+            return signature
 
+        def get_impl_key(self, signature):
+            return self._overload
+
+    infer_global(call, types.Function(Template))
     return call, table

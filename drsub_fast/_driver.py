@@ -58,7 +58,7 @@ State = namedtuple("State", "control numbers v candidate bound rate best top pre
 Progress = namedtuple("Progress", "n_iter x value fw_gap")
 
 
-@kernel
+@kernel(memory=True)
 def open_run(objective, feasible_set, n, floats, integers):
     """Views into the flat arrays: loop state, objective workspace, set workspace."""
     state = State(

@@ -14,6 +14,7 @@ import hashlib
 import os
 import tempfile
 import types
+from functools import cached_property
 from pathlib import Path
 
 import numba
@@ -25,7 +26,9 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import TypingError
-from numba.extending import intrinsic, overload
+from numba.core.imputils import lower_constant
+from numba.core.registry import CPUDispatcher
+from numba.extending import intrinsic, models, overload, register_model
 
 #: Floating-point freedoms for kernels whose sums may be reordered. Infinities and NaN keep their
 #: meaning: the full ``fastmath`` would remove the checks that find them.
@@ -74,10 +77,12 @@ _DIGEST = None if CACHE_FOLDER is None else _source_digest()
 class _PackageLocator(_CacheLocator):
     """Places the cache of one kernel and stamps it with the digest of the package."""
 
+    form = ""
+
     def __init__(self, py_func, py_file):
         self._py_file = py_file
         module = py_func.__module__.removeprefix("drsub_fast").strip("._")
-        self._disambiguator = f"{module or 'top'}-{py_func.__code__.co_firstlineno}"
+        self._disambiguator = f"{module or 'top'}-{py_func.__code__.co_firstlineno}{self.form}"
 
     def get_cache_path(self):
         return str(CACHE_FOLDER)
@@ -93,6 +98,10 @@ class _PackageLocator(_CacheLocator):
         return cls(py_func, py_file)
 
 
+class _LinkedLocator(_PackageLocator):
+    form = "-linked"
+
+
 def _is_importable(numba_type):
     """Whether a type can be found again by another process (a class made at run time cannot)."""
     cls = getattr(numba_type, "instance_class", None)
@@ -104,8 +113,8 @@ def _is_importable(numba_type):
 class _LinkedCode(JITCodeLibrary):
     """Code that exists to be linked into its callers: optimised and translated there, not here as well.
 
-    Numba would optimise an inner kernel once for itself and once more at each level of callers above it, and make
-    machine code of every stage.
+    Numba would optimise a kernel once for itself and once more at each level of callers above it, and make machine
+    code of every stage.
     """
 
     def _optimize_final_module(self):
@@ -129,19 +138,50 @@ class _LinkedCode(JITCodeLibrary):
         """Kernels never raise, so none needs the environment that Numba would store here."""
 
 
-class _InnerCompiler(Compiler):
+class _WholeCode(JITCodeLibrary):
+    """Code with everything it calls linked in, which nobody else calls.
+
+    LLVM inlines what is called once, and passes only arguments that are used to the rest.
+    """
+
+    def __init__(self, codegen, name):
+        super().__init__(codegen, name)
+        self.enable_object_caching()
+
+    def _optimize_final_module(self):
+        for function in self._final_module.functions:
+            if function.linkage.name == "linkonce_odr" and not function.is_declaration:
+                function.linkage = "internal"
+                # The loader finds local symbols of other code too, whose arguments may be others now.
+                function.name += ".whole"
+        super()._optimize_final_module()
+
+
+class _LinkedCompiler(Compiler):
+    code = _LinkedCode
+
     def __init__(self, typing_context, target_context, library, *args):
-        library = _LinkedCode(target_context.codegen(), "inner")
-        super().__init__(typing_context, target_context, library, *args)
+        super().__init__(typing_context, target_context, self.code(target_context.codegen(), "kernel"), *args)
+
+
+class _WholeCompiler(_LinkedCompiler):
+    code = _WholeCode
 
 
 class _KernelCacheImpl(CompileResultCacheImpl):
     _locator_classes = [_PackageLocator]
 
+    def check_cachable(self, cres):
+        if not all(_is_importable(argument) for argument in cres.signature.args):
+            return False
+        return super().check_cachable(cres)
+
+
+class _LinkedCacheImpl(_KernelCacheImpl):
+    _locator_classes = [_LinkedLocator]
+
     def rebuild(self, target_context, payload):
-        (name, kind, code), fndesc, environment, signature, *_ = payload
-        if kind != "bitcode":
-            return super().rebuild(target_context, payload)
+        (name, _, code), fndesc, environment, signature, *_ = payload
         library = _LinkedCode(target_context.codegen(), name)
         library._final_module = parse_bitcode(code)
         library._finalize_final_module()
@@ -163,11 +203,6 @@ class _KernelCacheImpl(CompileResultCacheImpl):
             referenced_envs=(),
         )
 
-    def check_cachable(self, cres):
-        if not all(_is_importable(argument) for argument in cres.signature.args):
-            return False
-        return super().check_cachable(cres)
-
 
 class _KernelCache(FunctionCache):
     _impl_class = _KernelCacheImpl
@@ -185,11 +220,61 @@ class _KernelCache(FunctionCache):
         return super().load_overload(sig, target_context)
 
 
-def kernel(function=None, *, reductions=False, inner=False):
-    """Compile a kernel: ``nogil``, numpy's error model, stored on disk.
+class _LinkedCache(_KernelCache):
+    _impl_class = _LinkedCacheImpl
 
-    It is compiled once for all calls with arguments of the same types: Numba would compile it anew for each
+
+class _KernelType(numba.types.Dispatcher):
+    """Type of a kernel inside compiled code."""
+
+
+register_model(_KernelType)(models.OpaqueModel)
+
+
+@lower_constant(_KernelType)
+def _no_value(context, builder, kernel_type, kernel_object):
+    # Numba would store the address of the Python object, which nothing reads and which no other process can use.
+    return context.get_dummy_value()
+
+
+class Kernel(CPUDispatcher):
+    """A compiled function that other kernels and Python can call.
+
+    For kernels it is code to be linked into theirs. What Python calls is `standalone`, compiled when it first does.
+    Either is compiled once for all calls with arguments of the same types: Numba would compile it anew for each
     combination of literal numbers among them.
+    """
+
+    def __init__(self, py_func, **options):
+        self._options = options
+        wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        super().__init__(py_func, None, {"nopython": True} | options | wrappers, _LinkedCompiler)
+        self.typingctx._remove_global(self)
+        self.typingctx.insert_global(self, self._numba_type_)
+        if CACHE_FOLDER is not None:
+            self._cache = _LinkedCache(py_func)
+
+    def __call__(self, *arguments):
+        return self.standalone(*arguments)
+
+    def get_call_template(self, arguments, keywords):
+        return super().get_call_template([numba.types.unliteral(argument) for argument in arguments], keywords)
+
+    @property
+    def _numba_type_(self):
+        return _KernelType(self)
+
+    @cached_property
+    def standalone(self):
+        """The kernel as an ordinary Numba function."""
+        dispatcher = njit(**self._options, pipeline_class=_WholeCompiler)(self.py_func)
+        if CACHE_FOLDER is not None:
+            dispatcher._cache = _KernelCache(self.py_func)
+        return dispatcher
+
+
+def kernel(function=None, *, reductions=False, memory=False):
+    """Compile a kernel: ``nogil``, numpy's error model, stored on disk.
 
     Parameters
     ----------
@@ -197,27 +282,16 @@ def kernel(function=None, *, reductions=False, inner=False):
         The kernel. It returns status codes and never raises.
     reductions : bool, default False
         Allow the compiler to reorder sums (`REDUCTION_FLAGS`), so that reductions vectorise.
-    inner : bool, default False
-        Only other kernels call it: it is compiled as part of them only (see `_LinkedCode`).
+    memory : bool, default False
+        The kernel allocates, returns arrays, or calls a function that is not a kernel. The others count no
+        references to arrays, which costs more than small loops do.
     """
 
     def decorate(py_func):
+        if config.DISABLE_JIT:
+            return py_func
         flags = set(REDUCTION_FLAGS) if reductions else False
-        dispatcher = njit(
-            nogil=True,
-            error_model="numpy",
-            fastmath=flags,
-            no_cpython_wrapper=inner,
-            no_cfunc_wrapper=inner,
-            pipeline_class=_InnerCompiler if inner else Compiler,
-        )(py_func)
-        if not config.DISABLE_JIT:
-            dispatcher.get_call_template = lambda arguments, keywords: Dispatcher.get_call_template(
-                dispatcher, [numba.types.unliteral(argument) for argument in arguments], keywords
-            )
-            if CACHE_FOLDER is not None:
-                dispatcher._cache = _KernelCache(py_func)
-        return dispatcher
+        return Kernel(py_func, nogil=True, error_model="numpy", fastmath=flags, _nrt=memory)
 
     return decorate if function is None else decorate(function)
 
@@ -260,6 +334,7 @@ def address_of(function, *arguments):
     """
     if not isinstance(function, Dispatcher):
         return 0
+    function = function.standalone
     signature = tuple(numba.typeof(argument) for argument in arguments)
     function.compile(signature)
     compiled = function.get_compile_result(numba.core.typing.signature(None, *signature))

@@ -63,7 +63,7 @@ def _size(params):
     return n_floats + 4 * params.alpha.size, n_integers
 
 
-@kernel
+@kernel(memory=True)
 def _carve(params, floats, integers):
     n = params.alpha.size
     inner = objective_carve(params.inner, floats[4 * n :], integers)

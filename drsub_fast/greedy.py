@@ -62,7 +62,7 @@ def _append(L, B, j, t, C, gains, out):
         out[i] = gains[i] - row[i] * row[i]
 
 
-@kernel
+@kernel(memory=True)
 def _greedy(L, B, left, right, room, open_items, least, dependent, squared, C, items):
     """Fills ``items`` and ``squared[items]`` (frozen squared gains); returns (number of items, reason)."""
     n = squared.size
@@ -93,7 +93,7 @@ def _greedy(L, B, left, right, room, open_items, least, dependent, squared, C, i
         count += 1
 
 
-@kernel
+@kernel(memory=True)
 def _enumerate(L, B, left, right, room, open_items, dependent, squared, C, items):
     """Depth-first over all independent sets of the family; ``squared`` (k + 1, n) and C (k, n) hold one row a level.
 

@@ -98,14 +98,14 @@ __all__ = [
 ]
 
 
-@kernel
+@kernel(memory=True)
 def objective_work(params):
     """A fresh workspace of an objective."""
     n_floats, n_integers = objective_size(params)
     return objective_carve(params, np.empty(n_floats), np.zeros(n_integers, np.int64))
 
 
-@kernel
+@kernel(memory=True)
 def set_work(params):
     """A fresh workspace of a set; one serves one sequence of calls."""
     n_floats, n_integers = set_size(params)

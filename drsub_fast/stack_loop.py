@@ -81,7 +81,7 @@ def _all_between(array, low, high):
 _LARGEST = np.finfo(np.float64).max
 
 
-@kernel
+@kernel(memory=True)
 def _take_quadratic(stack, i):
     return QuadraticParams(stack.H[_row(stack.H, i)], stack.h[_row(stack.h, i)], stack.c[_row(stack.c, i)])
 
@@ -97,7 +97,7 @@ def _quadratic_is_sound(stack, i):
     return _all_between(stack.h[_row(stack.h, i)], -_LARGEST, _LARGEST) and math.isfinite(stack.c[_row(stack.c, i)])
 
 
-@kernel
+@kernel(memory=True)
 def _take_softmax(stack, i):
     L, D = stack.L[_row(stack.L, i)], stack.D
     for row in range(D.shape[0]):
@@ -129,7 +129,7 @@ def _softmax_is_sound(stack, i):
     return True
 
 
-@kernel
+@kernel(memory=True)
 def _take_factor(stack, i):
     factor, D = stack.factor[_row(stack.factor, i)], stack.D
     for row in range(D.shape[0]):
@@ -146,7 +146,7 @@ def _transpose(A, AT):
             AT[column, row] = A[row, column]
 
 
-@kernel
+@kernel(memory=True)
 def _take_low_rank(stack, i):
     factor = stack.factor[_row(stack.factor, i)]
     _transpose(factor, stack.BT)
@@ -158,7 +158,7 @@ def _factor_is_sound(stack, i):
     return _all_between(stack.factor[_row(stack.factor, i)], -_LARGEST, _LARGEST)
 
 
-@kernel
+@kernel(memory=True)
 def _take_polytope(stack, i):
     A, b, upper = stack.A[_row(stack.A, i)], stack.b[_row(stack.b, i)], stack.upper[_row(stack.upper, i)]
     # The scale starts from the tightest bound, as in `Polytope`.
@@ -179,7 +179,7 @@ def _polytope_is_sound(stack, i):
     )
 
 
-@kernel
+@kernel(memory=True)
 def _take_box(stack, i):
     return BoxParams(stack.upper[_row(stack.upper, i)])
 
@@ -189,7 +189,7 @@ def _box_is_sound(stack, i):
     return True  # the upper bounds are checked for every set
 
 
-@kernel
+@kernel(memory=True)
 def _take_budget(stack, i):
     capacity = stack.capacity[_row(stack.capacity, i)]
     return KnapsackParams(stack.members, stack.start, stack.weights, capacity, stack.equality)
@@ -200,17 +200,17 @@ def _budget_is_sound(stack, i):
     return _all_between(stack.capacity[_row(stack.capacity, i)], 0.0, _LARGEST)
 
 
-@kernel
+@kernel(memory=True)
 def _take_frank_wolfe(stack, i):
     return FrankWolfeOptions(stack.step_size, stack.tol, stack.curvature[_row(stack.curvature, i)])
 
 
-@kernel
+@kernel(memory=True)
 def _take_two_phase(stack, i):
     return TwoPhaseOptions(take(stack.phase, i))
 
 
-@kernel
+@kernel(memory=True)
 def _take_same(options, i):
     return options
 

@@ -3,10 +3,14 @@
 import copy
 import pickle
 
+import numba
+import numpy as np
 import pytest
 
 from drsub_fast import _jit
 from drsub_fast._vector import dot
+
+needs_compiler = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="kernels are not compiled")
 
 
 @pytest.mark.skipif(_jit.CACHE_FOLDER is None, reason="no cache is in use")
@@ -21,3 +25,41 @@ def test_an_index_of_another_version_of_the_package_is_not_unpickled(tmp_path):
     assert index.load("key") is None
     index.save("key", "data")
     assert index.load("key") == "data"
+
+
+@_jit.kernel
+def _scaled_sum(a, first, scale):
+    total = 0.0
+    for value in a[first:]:
+        total += value
+    return scale * total
+
+
+@_jit.kernel
+def _two_sums(a):
+    return _scaled_sum(a, 0, 1) + _scaled_sum(a, 1, 2)
+
+
+@needs_compiler
+def test_a_kernel_is_compiled_once_whatever_numbers_it_is_called_with():
+    assert _two_sums(np.ones(3)) == 7.0
+    assert len(_scaled_sum.signatures) == 1
+
+
+@needs_compiler
+def test_kernels_count_no_references():
+    assert _two_sums(np.ones(3)) == 7.0
+    (code,) = _two_sums.standalone.inspect_llvm().values()
+    assert "_two_sums" in code
+    assert "NRT_incref" not in code
+
+
+@needs_compiler
+def test_a_kernel_serves_python_other_kernels_and_code_of_users():
+    @numba.njit
+    def of_a_user(a):
+        return _two_sums(a) + _scaled_sum(a, 2, 1)
+
+    a = np.arange(4.0)
+    assert _two_sums(a) + _scaled_sum(a, 2, 1) == of_a_user(a) == 23.0
+    assert _scaled_sum.py_func(a, 2, 1) == 5.0

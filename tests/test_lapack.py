@@ -98,7 +98,8 @@ import numpy as np
 import drsub_fast as ds
 from drsub_fast.objectives.base import _value_and_gradient
 assert ds.Softmax(np.diag([2.0, 3.0]), unit_box=False).value([1.0, 1.5]) > 0.0
-print(sum(_value_and_gradient.stats.cache_hits.values()), sum(_value_and_gradient.stats.cache_misses.values()))
+stats = _value_and_gradient.standalone.stats
+print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
 
 

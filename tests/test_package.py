@@ -135,7 +135,7 @@ def test_a_read_only_package_solves_where_nothing_can_be_written(read_only, tmp_
 def test_a_second_process_takes_its_kernels_from_the_disk():
     count = """
 from drsub_fast.solvers.nonmonotone import additive_loop
-stats = additive_loop.stats
+stats = additive_loop.standalone.stats
 print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
     first = _python(SOLVE + count)

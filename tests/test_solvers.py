@@ -372,12 +372,12 @@ def test_one_specialisation_whatever_the_input():
 
     H, h, A = -np.eye(4), np.ones(4), np.ones((2, 4))
     ds.frank_wolfe(ds.Quadratic(H, h), ds.Polytope(A, [1.0, 1.0]))
-    before = len(frank_wolfe_loop.signatures)
+    before = len(frank_wolfe_loop.standalone.signatures)
     read_only = A.copy()
     read_only.flags.writeable = False
     for matrix in (A.astype(np.float32), np.asfortranarray(A), read_only, A.tolist(), A[:, ::-1]):
         ds.frank_wolfe(ds.Quadratic(np.asfortranarray(H), h.astype(np.float32)), ds.Polytope(matrix, [1, 1]))
-    assert len(frank_wolfe_loop.signatures) == before
+    assert len(frank_wolfe_loop.standalone.signatures) == before
 
 
 def test_solving_prints_nothing_and_works_without_jit():

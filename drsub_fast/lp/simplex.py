@@ -106,7 +106,7 @@ def simplex_size(m, n):
     return r * r + N_TABLE * total + N_NUMBERS, 4 * total + N_STATE
 
 
-@kernel
+@kernel(memory=True)
 def simplex_carve(m, n, floats, integers):
     """The workspace; integers all zero mean a fresh start."""
     r, total = min(m, n), m + n
@@ -124,7 +124,7 @@ def simplex_carve(m, n, floats, integers):
 # ---- linear algebra on the working basis
 
 
-@kernel(reductions=True, inner=True)
+@kernel(reductions=True)
 def _add_rows(M, places, index, table, coef, out, first, start, stop):
     """table[out, first:] += sum of table[coef, k] * M[places[index, k]] for start <= k < stop, four rows at a time."""
     width = M.shape[1]
@@ -144,7 +144,7 @@ def _add_rows(M, places, index, table, coef, out, first, start, stop):
         k += 1
 
 
-@kernel(reductions=True, inner=True)
+@kernel(reductions=True)
 def _combine(W, table, r, coef, out):
     """table[out] = table[coef]' W on the leading r x r block."""
     for t in range(r):
@@ -156,7 +156,7 @@ def _combine(W, table, r, coef, out):
                 table[out, t] += c * W[l, t]
 
 
-@kernel(reductions=True, inner=True)
+@kernel(reductions=True)
 def _solve_columns(AT, W, table, places, r, count):
     """DELTA + k = change of all variables per unit of the column RHS + k, for k < count.
 
@@ -192,7 +192,7 @@ def _solve_columns(AT, W, table, places, r, count):
     return worst
 
 
-@kernel(inner=True)
+@kernel
 def _pivot_row(A, W, table, places, r, leaving):
     """ALPHA = the leaving variable's row over all nonbasic variables; Z = its part on the tight rows."""
     m, n = A.shape
@@ -217,7 +217,7 @@ def _pivot_row(A, W, table, places, r, leaving):
         table[ALPHA, places[BASIC, t]] = 0.0
 
 
-@kernel(inner=True)
+@kernel
 def _reduced_costs(A, W, table, places, r, cost, d):
     """Row ``d`` = reduced costs for row ``cost``; returns the largest residual in the basic columns."""
     m, n = A.shape
@@ -238,7 +238,7 @@ def _reduced_costs(A, W, table, places, r, cost, d):
     return worst
 
 
-@kernel(inner=True)
+@kernel
 def _values(AT, b, W, table, places, r):
     """Values of all variables from the basis; returns the largest residual in the tight rows."""
     n, m = AT.shape
@@ -260,7 +260,7 @@ def _values(AT, b, W, table, places, r):
     return worst
 
 
-@kernel(inner=True)
+@kernel
 def _refactor(A, W, places, state):
     """W from scratch by Gauss-Jordan elimination, row exchanges reorder the tight rows; False if it is singular."""
     n = A.shape[1]
@@ -295,7 +295,7 @@ def _refactor(A, W, places, state):
     return True
 
 
-@kernel(inner=True)
+@kernel
 def _exchange(W, table, places, state, n, entering, leaving, pivot):
     """Updates W, basis and rank. COEF and Z are the entering column and the leaving row in W."""
     r = state[RANK]
@@ -347,7 +347,7 @@ def _exchange(W, table, places, state, n, entering, leaving, pivot):
 # ---- what both methods share
 
 
-@kernel(inner=True)
+@kernel
 def _n_infeasible(table, tol):
     """How many values leave their bounds by more than ``tol``, or are not numbers."""
     count = 0
@@ -356,7 +356,7 @@ def _n_infeasible(table, tol):
     return count
 
 
-@kernel(inner=True)
+@kernel
 def _pivot(W, table, places, state, n, entering, leaving, pivot):
     """After a step of both methods: reduced costs, sides and inverse for the basis that the exchange leads to."""
     price = table[D, entering] / pivot
@@ -375,7 +375,7 @@ def _pivot(W, table, places, state, n, entering, leaving, pivot):
         state[STALE_INVERSE] = 1
 
 
-@kernel(inner=True)
+@kernel
 def _column_of(AT, table, entering):
     """RHS = column of the entering variable."""
     n, m = AT.shape
@@ -388,7 +388,7 @@ def _column_of(AT, table, entering):
 # ---- primal simplex
 
 
-@kernel(reductions=True, inner=True)
+@kernel(reductions=True)
 def _primal_pivots(A, AT, W, table, places, state, left):
     """Primal pivots from a feasible basis, at most ``left``: (outcome, pivots left).
 
@@ -459,7 +459,7 @@ def _primal_pivots(A, AT, W, table, places, state, left):
 # ---- dual simplex
 
 
-@kernel(inner=True)
+@kernel
 def _pass_breakpoints(table, places, count, slope):
     """Orders the queue so that its first part is to be flipped and the slope ends among the rest; that part's length.
 
@@ -495,7 +495,7 @@ def _pass_breakpoints(table, places, count, slope):
     return first
 
 
-@kernel(reductions=True, inner=True)
+@kernel(reductions=True)
 def _dual_pivots(A, AT, W, table, places, state, left):
     """Dual pivots from a dual feasible basis, at most ``left``: (outcome, pivots left), as `_primal_pivots`."""
     m, n = A.shape
@@ -583,7 +583,7 @@ def _dual_pivots(A, AT, W, table, places, state, left):
 # ---- one linear program
 
 
-@kernel(inner=True)
+@kernel
 def _largest_gain(scale, direction, upper):
     """Largest scaled cost of a column that can be positive (0 if there is none); NaN if an entry is not finite."""
     largest, poison = 0.0, 0.0
@@ -595,14 +595,14 @@ def _largest_gain(scale, direction, upper):
     return largest + poison
 
 
-@kernel(inner=True)
+@kernel
 def _set_cost(scale, direction, unit, table, row):
     """The direction in scaled units."""
     for j in range(direction.size):
         table[row, j] = max(direction[j] * scale[j] / unit, -_LARGEST_LOSS)
 
 
-@kernel(inner=True)
+@kernel
 def _set_bounds(scale, table, places, upper):
     """Takes over the bounds: 0 if none changed, 1 if the values stay, 2 if a nonbasic column moved."""
     n_changed = 0
@@ -625,7 +625,7 @@ def _set_bounds(scale, table, places, upper):
     return changed
 
 
-@kernel(inner=True)
+@kernel
 def _begin(table, state, phase):
     state[PHASE] = phase
     state[STALE_COSTS] = 1
@@ -633,7 +633,7 @@ def _begin(table, state, phase):
         table[WEIGHT, v] = 1.0
 
 
-@kernel(inner=True)
+@kernel
 def _restart(scale, table, places, state, upper):
     """The basis of all slacks, x = 0, whatever happened before."""
     for v in range(table.shape[1]):
@@ -647,7 +647,7 @@ def _restart(scale, table, places, state, upper):
     _set_bounds(scale, table, places, upper)
 
 
-@kernel(inner=True)
+@kernel
 def _refresh(A, AT, b, W, table, places, state):
     """Computes what is stale; False if the residuals are too large."""
     residual = 0.0
@@ -671,7 +671,7 @@ def _refresh(A, AT, b, W, table, places, state):
     return residual <= _RESIDUAL
 
 
-@kernel(inner=True)
+@kernel
 def _iterate(lp, work, direction, unit, upper, left):
     """Pivots, at most ``left``, or a change of phase: (no trouble, pivots left)."""
     A, AT, b, scale = lp.A, lp.AT, lp.b, lp.scale

@@ -54,7 +54,7 @@ def _default_size(params):
     return 2 * params.n, 0
 
 
-@kernel
+@kernel(memory=True)
 def _default_carve(params, floats, integers):
     return GradientWork(floats[: params.n], floats[params.n : 2 * params.n])
 
@@ -203,7 +203,7 @@ def register_objective(params_class, **kernels):
         _TABLES[name].table[params_class] = function
 
 
-@kernel
+@kernel(memory=True)
 def _value_and_gradient(params, x, grad):
     """Value at x, gradient into grad, with a workspace of its own."""
     n_floats, n_integers = objective_size(params)

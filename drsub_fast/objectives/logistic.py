@@ -35,7 +35,7 @@ def _size(params):
     return 2 * params.n + 2 * params.rows.shape[0], 0
 
 
-@kernel
+@kernel(memory=True)
 def _carve(params, floats, integers):
     n, m = params.n, params.rows.shape[0]
     return LogisticWork(floats[:n], floats[n : 2 * n], floats[2 * n : 2 * n + m], floats[2 * n + m : 2 * n + 2 * m])

@@ -42,7 +42,7 @@ def _size(params):
     return params.n + n_floats, n_integers
 
 
-@kernel
+@kernel(memory=True)
 def _carve(params, floats, integers):
     extension = objective_carve(params.extension, floats[params.n :], integers)
     return MeanFieldWork(extension.grad, floats[: params.n], extension)
@@ -70,7 +70,7 @@ for params_class in (MeanFieldParams, InterpretedMeanFieldParams):
     register_objective(params_class, objective_size=_size, objective_carve=_carve, evaluate=_evaluate)
 
 
-@kernel
+@kernel(memory=True)
 def _set_values(params, values):
     """F(S) for all sets, item i being bit 2^i of the index."""
     n_floats, n_integers = objective_size(params)

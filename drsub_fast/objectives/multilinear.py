@@ -341,7 +341,7 @@ def _maxima_size(params):
     return 3 * params.n, 0
 
 
-@kernel
+@kernel(memory=True)
 def _maxima_carve(params, floats, integers):
     n = params.n
     return MaximaWork(floats[:n], floats[n : 2 * n], floats[2 * n : 3 * n])
@@ -433,7 +433,7 @@ def _table_size(params):
     return 2 * params.n + params.values.size + params.values.size // 2, 0
 
 
-@kernel
+@kernel(memory=True)
 def _table_carve(params, floats, integers):
     n, size = params.n, params.values.size
     return TableWork(

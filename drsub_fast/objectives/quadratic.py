@@ -28,7 +28,7 @@ def _size(params):
     return 2 * params.h.size, 0
 
 
-@kernel
+@kernel(memory=True)
 def _carve(params, floats, integers):
     n = params.h.size
     return QuadraticWork(floats[:n], floats[n : 2 * n])

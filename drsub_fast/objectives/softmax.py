@@ -100,7 +100,7 @@ def _size(params):
     return 3 * n * n + 7 * n + 1, 3 * n + 5
 
 
-@kernel
+@kernel(memory=True)
 def _carve(params, floats, integers):
     n = params.D.shape[0]
     square = n * n
@@ -126,7 +126,7 @@ def _carve(params, floats, integers):
     )
 
 
-@kernel(reductions=True, inner=True)
+@kernel(reductions=True)
 def _eliminate(work, rows, logged, s, least):
     """Eliminates ``work.moved[:s]``, whose rows of P are ``rows[work.source[a]]`` minus the first rows of the log.
 
@@ -185,7 +185,7 @@ def _eliminate(work, rows, logged, s, least):
     return change + math.log(product)
 
 
-@kernel(inner=True)
+@kernel
 def _start_at_zero(params, work):
     """The state at x = 0: P = D with no row held, so that a move to x is a value from scratch."""
     for i in range(work.grad.size):
@@ -195,13 +195,13 @@ def _start_at_zero(params, work):
     work.state[_HELD] = work.state[_BASE] = work.state[_LOGGED] = 0
 
 
-@kernel(inner=True)
+@kernel
 def _publish_gradient(work):
     for p in range(work.grad.size):
         work.grad[work.order[p]] = work.diagonal[p]
 
 
-@kernel(inner=True)
+@kernel(memory=True)
 def _evaluate_by_lu(params, work, x):
     """Value, gradient and all rows of P where a pivot fails: f = -inf, or x is outside [0, 1]^n.
 
@@ -234,7 +234,7 @@ def _evaluate_by_lu(params, work, x):
     return np.nan if negative else value
 
 
-@kernel(inner=True)
+@kernel
 def _plan_move(work, v, gamma):
     """Sets ``work.moved`` and ``work.delta`` to the nonzeros of gamma v; returns their number."""
     s = 0
@@ -246,7 +246,7 @@ def _plan_move(work, v, gamma):
     return s
 
 
-@kernel(inner=True)
+@kernel
 def _evaluate_anew(params, work, x):
     """Value at x, with the gradient and the state."""
     _start_at_zero(params, work)
@@ -260,7 +260,7 @@ def _evaluate_anew(params, work, x):
     return value
 
 
-@kernel(reductions=True, inner=True)
+@kernel(reductions=True)
 def _subtract_product(A, B, k, C, start, stop):
     """C[start:stop, start:] -= A[:k, start:stop]' B[:k, start:]."""
     n = C.shape[1]
@@ -281,7 +281,7 @@ def _subtract_product(A, B, k, C, start, stop):
         t += 1
 
 
-@kernel(inner=True)
+@kernel
 def _exchange_columns(A, rows, first, others, count):
     """Exchanges the columns first + q and others[q], q < count, one after the other, in the leading rows of A."""
     for r in range(rows):
@@ -290,7 +290,7 @@ def _exchange_columns(A, rows, first, others, count):
             A[r, first + q], A[r, p] = A[r, p], A[r, first + q]
 
 
-@kernel(inner=True)
+@kernel
 def _hold_rows(params, work, d):
     """Appends the missing rows of P, as they were at the base, of the coordinates where d is nonzero."""
     P, order, place, diagonal, others = work.P, work.order, work.place, work.diagonal, work.moved
@@ -320,7 +320,7 @@ def _hold_rows(params, work, d):
     work.state[_HELD] = count
 
 
-@kernel(inner=True)
+@kernel
 def _apply_log(params, work, x):
     """Makes x the base: holds its support, and P -= sum of w_a u_a u_a' over the log, on the rows that are held."""
     _hold_rows(params, work, x)
@@ -343,7 +343,7 @@ def _apply_log(params, work, x):
     work.state[_LOGGED] = 0
 
 
-@kernel(reductions=True, inner=True)
+@kernel(reductions=True)
 def _residual(params, work, r):
     """Largest entry of D_i - P_i,A X_A D_A - P_i for the held row r, relative to the entries of both, at the base."""
     D, order, residual = params.D, work.order, work.trial
@@ -359,7 +359,7 @@ def _residual(params, work, r):
     return worst / scale
 
 
-@kernel(inner=True)
+@kernel
 def _pays_to_update(work, x, v):
     """Whether a step along v is cheaper by the log than by a value from scratch after it.
 
@@ -376,7 +376,7 @@ def _pays_to_update(work, x, v):
     return s * (0.5 * s + k) + (0.0 if work.state[_CURRENT] else 0.2 * k * k) <= 0.5 * k * k
 
 
-@kernel(inner=True)
+@kernel
 def _make_room(params, work, x, v):
     """Applies the log if a move along v does not fit, and looks at its accuracy now and then; whether all is well."""
     rows = work.state[_LOGGED]
@@ -393,7 +393,7 @@ def _make_room(params, work, x, v):
     return _residual(params, work, watched) < _DRIFT
 
 
-@kernel(inner=True)
+@kernel
 def _move(params, work, x, v, gamma):
     """Change of f and of the state by a step along v; NaN if the state does not allow it."""
     if not _make_room(params, work, x, v):
@@ -405,7 +405,7 @@ def _move(params, work, x, v, gamma):
     return change
 
 
-@kernel(inner=True)
+@kernel
 def _move_and_evaluate(params, work, x, v, gamma, value):
     change = np.nan
     if _pays_to_update(work, x, v):
@@ -589,7 +589,7 @@ def _low_rank_size(params):
     return 6 * n + k * k + 3 * n * k + 3 * n * _room_near_one(params), 2 * n
 
 
-@kernel
+@kernel(memory=True)
 def _low_rank_carve(params, floats, integers):
     n, k = params.B.shape
     room = _room_near_one(params)

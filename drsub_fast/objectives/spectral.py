@@ -108,7 +108,7 @@ def _size(params):
     return 2 * params.n + 5 * params.offset.size, 0
 
 
-@kernel
+@kernel(memory=True)
 def _carve(params, floats, integers):
     n, p = params.n, params.offset.shape[0]
     matrices = floats[2 * n :].reshape(5, p, p)

@@ -121,7 +121,7 @@ def _compiled_params(function):
         __slots__ = ()
         transient = True
 
-    @kernel
+    @kernel(memory=True)
     def evaluate(params, work, x):
         return function(x, work.grad, *params.args)
 

@@ -26,7 +26,7 @@ def _size(params):
     return 2 * params.n, params.n
 
 
-@kernel
+@kernel(memory=True)
 def _carve(params, floats, integers):
     return BallWork(floats[: params.n], floats[params.n : 2 * params.n], integers)
 

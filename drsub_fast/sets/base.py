@@ -48,7 +48,7 @@ def _no_size(params):
     return 0, 0
 
 
-@kernel
+@kernel(memory=True)
 def _no_carve(params, floats, integers):
     return NoWork(floats)
 
@@ -91,7 +91,7 @@ def register_set(params_class, **kernels):
         _TABLES[name].table[params_class] = function
 
 
-@kernel
+@kernel(memory=True)
 def _lmo_once(params, direction, upper, v):
     """One oracle call with a workspace of its own."""
     n_floats, n_integers = set_size(params)
@@ -102,7 +102,7 @@ def _lmo_once(params, direction, upper, v):
     return code
 
 
-@kernel
+@kernel(memory=True)
 def _project_once(params, y, upper, out):
     """One projection with a workspace of its own."""
     n_floats, n_integers = set_size(params)

@@ -35,7 +35,7 @@ def _size(params):
     return 3 * n + 1, n
 
 
-@kernel
+@kernel(memory=True)
 def _carve(params, floats, integers):
     n = params.weights.size
     return KnapsackWork(floats[:n], floats[n : 3 * n + 1], integers)
@@ -100,7 +100,7 @@ def _load(params, g, y, upper, shift):
     return total
 
 
-@kernel
+@kernel(memory=True)  # sorting uses a stack
 def _breakpoints(params, g, y, upper, points):
     """The sorted breakpoints of `_load` that a multiplier may lie between; returns their number."""
     count = 0

@@ -45,7 +45,7 @@ def _size(params):
     return 3 * n_nodes, 3 * n_nodes + params.left.size
 
 
-@kernel
+@kernel(memory=True)
 def _carve(params, floats, integers):
     k = params.capacity.size
     return MatchingWork(

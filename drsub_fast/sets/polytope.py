@@ -62,7 +62,7 @@ def _size(params):
     return simplex_size(params.A.shape[0], params.A.shape[1])
 
 
-@kernel
+@kernel(memory=True)
 def _carve(params, floats, integers):
     m, n = params.A.shape
     if params.mode == HIGHS:

@@ -65,7 +65,7 @@ _EPS = 2.0**-52
 _FIRST_MU = 0.1
 
 
-@kernel
+@kernel(memory=True)
 def _product(A, B):
     """A'B, both C-ordered."""
     out = np.zeros((A.shape[1], B.shape[1]))
@@ -73,7 +73,7 @@ def _product(A, B):
     return out
 
 
-@kernel(reductions=True)
+@kernel(reductions=True, memory=True)
 def _inner(A, B):
     """Sum of the products of two matrices' entries."""
     total = 0.0
@@ -83,7 +83,7 @@ def _inner(A, B):
     return total
 
 
-@kernel(reductions=True)
+@kernel(reductions=True, memory=True)
 def _inner_ahead(A, dA, a, B, dB, b):
     """The same for A + a dA and B + b dB."""
     total = 0.0
@@ -93,7 +93,7 @@ def _inner_ahead(A, dA, a, B, dB, b):
     return total
 
 
-@kernel
+@kernel(memory=True)
 def _move(A, step, dA, out):
     """out = A + step dA."""
     for i in range(A.shape[0]):
@@ -101,7 +101,7 @@ def _move(A, step, dA, out):
             out[i, j] = A[i, j] + step * dA[i, j]
 
 
-@kernel(reductions=True)
+@kernel(reductions=True, memory=True)
 def _cholesky(A, L):
     """L L' = A, lower triangle, for a small A; False if A is not numerically positive definite."""
     for i in range(A.shape[0]):
@@ -118,7 +118,7 @@ def _cholesky(A, L):
     return True
 
 
-@kernel(reductions=True)
+@kernel(reductions=True, memory=True)
 def _forward_solve(L, b):
     """b <- L^-1 b."""
     for i in range(b.size):
@@ -128,7 +128,7 @@ def _forward_solve(L, b):
         b[i] = total / L[i, i]
 
 
-@kernel
+@kernel(memory=True)
 def _backward_solve(L, b):
     """b <- L^-T b."""
     for i in range(b.size - 1, -1, -1):
@@ -137,7 +137,7 @@ def _backward_solve(L, b):
             b[k] -= L[i, k] * b[i]
 
 
-@kernel
+@kernel(memory=True)
 def _inverse(L):
     """(L L')^-1."""
     n = L.shape[0]
@@ -152,7 +152,7 @@ def _inverse(L):
     return _product(T, T)
 
 
-@kernel
+@kernel(memory=True)
 def _centre(V, x):
     """Moves x to the analytic centre of {x : V (1, x) > 0}; returns the inverse Hessian of the barrier there."""
     L, n = V.shape[0], x.size
@@ -184,7 +184,7 @@ def _centre(V, x):
     return _inverse(factor)
 
 
-@kernel
+@kernel(memory=True)
 def _all_products(VT, Z, R):
     """R = V Z V'."""
     ZV = _product(Z, VT)
@@ -195,7 +195,7 @@ def _all_products(VT, Z, R):
     gemm(1.0, VT, L, ZV, L, Z.shape[0], R)
 
 
-@kernel
+@kernel(memory=True)
 def begin(relaxation, iterate):
     """The interior point's start: analytic centre, Dikin ellipsoid, multipliers on the central path."""
     V, Z, R, W, S = relaxation.V, iterate.Z, iterate.R, iterate.W, iterate.S
@@ -230,7 +230,7 @@ def begin(relaxation, iterate):
     numbers[GAP] = math.inf
 
 
-@kernel
+@kernel(memory=True)
 def safe_bound(C, V, W):
     """An upper bound on z'Cz over the set from any W, whose negative entries count as 0; and its shift s.
 
@@ -280,7 +280,7 @@ def safe_bound(C, V, W):
     return best, best_shift
 
 
-@kernel
+@kernel(memory=True)
 def _newton_matrix(relaxation, iterate, inverse):
     """Lower triangle of the Newton matrix, without pair 0."""
     P, row, col, place = relaxation.products, relaxation.row, relaxation.col, relaxation.place
@@ -301,7 +301,7 @@ def _newton_matrix(relaxation, iterate, inverse):
         M[p - 1, p - 1] *= 1.0 + 1e-13
 
 
-@kernel
+@kernel(memory=True)
 def _direction(relaxation, iterate, inverse, mu, second, step):
     """Newton direction towards the central path at mu, into ``step``; ``second`` is the predictor or zero."""
     C, V, row, col = relaxation.C, relaxation.V, relaxation.row, relaxation.col
@@ -334,7 +334,7 @@ def _direction(relaxation, iterate, inverse, mu, second, step):
             step.S[i, j] = mu * inverse[i, j] - S[i, j] - 0.5 * (U[i, j] + U[j, i] + T[i, j] + T[j, i])
 
 
-@kernel
+@kernel(memory=True)
 def _largest_step(A, dA, B, dB, trial, factor):
     """A step t <= 1.02 that keeps A + t dA entrywise >= 0 (but for entry 0, 0) and B + t dB positive definite."""
     high = 1.02
@@ -356,7 +356,7 @@ def _largest_step(A, dA, B, dB, trial, factor):
     return low
 
 
-@kernel
+@kernel(memory=True)
 def _is_interior(A):
     """Whether all entries but (0, 0) are positive."""
     for a in range(1, A.shape[0]):
@@ -366,12 +366,12 @@ def _is_interior(A):
     return True
 
 
-@kernel
+@kernel(memory=True)
 def _no_change(N, L):
     return Direction(np.zeros((N, N)), np.zeros((L, L)), np.zeros((N, N)), np.zeros((L, L)))
 
 
-@kernel
+@kernel(memory=True)
 def improve(relaxation, iterate):
     """One predictor-corrector step and the safe bound after it; returns STEPPED or STALLED."""
     C, V = relaxation.C, relaxation.V

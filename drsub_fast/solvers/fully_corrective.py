@@ -73,7 +73,7 @@ def atoms_size(n):
     return 2 * cap * n + 2 * cap * cap + 3 * cap + n, 2
 
 
-@kernel
+@kernel(memory=True)
 def _open_atoms(n, floats, integers):
     """Views at the end of the flat arrays."""
     cap = n + 2

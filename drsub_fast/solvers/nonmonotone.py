@@ -48,15 +48,26 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
         assign(state.previous, x)
         trace_value[0] = numbers[VALUE]
         trace_gap[0] = math.nan
-    while control[K] < k_max:
+    while True:
         k = control[K]
-        if k >= k_stop:
+        if k >= k_max:
+            # Value from scratch and gap over the whole set, at the last iterate.
+            if control[CLOSING] == 0:
+                control[CLOSING] = 1
+                numbers[VALUE] = evaluate(objective, work, x)
+                trace_value[k] = numbers[VALUE]
+                assign(state.bound, upper)
+                control[VERTEX] = STALE
+        elif k >= k_stop:
             return BREAK
         code = next_vertex(objective, work, feasible_set, set_work, state, x, True)
         if code != OK:
             return code
-        if k == 0:
-            trace_gap[0] = slope(work.grad, state.v, x)
+        if k >= k_max or k == 0:
+            trace_gap[k] = slope(work.grad, state.v, x)
+        if k >= k_max:
+            numbers[GAP] = trace_gap[k]
+            return FINISHED
         gamma = min(1.0 / options.n_steps, 1.0 - k / options.n_steps)
         numbers[VALUE] = advance(objective, work, x, state.v, gamma, numbers[VALUE])
         if not (math.isfinite(numbers[VALUE]) and is_finite(work.grad)):
@@ -70,19 +81,6 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
         if options.shrunken:
             shrink(upper, x, state.bound)
         after_step(feasible_set, set_work, state, 1.0, gamma)
-    # Value from scratch and gap over the whole set, at the last iterate.
-    if control[CLOSING] == 0:
-        control[CLOSING] = 1
-        numbers[VALUE] = evaluate(objective, work, x)
-        trace_value[control[K]] = numbers[VALUE]
-        assign(state.bound, upper)
-        control[VERTEX] = STALE
-    code = next_vertex(objective, work, feasible_set, set_work, state, x, True)
-    if code != OK:
-        return code
-    numbers[GAP] = slope(work.grad, state.v, x)
-    trace_gap[control[K]] = numbers[GAP]
-    return FINISHED
 
 
 def _run(method, f, P, max_iter, shrunken, lmo, callback, callback_every, time_limit):
