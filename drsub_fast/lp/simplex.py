@@ -385,6 +385,27 @@ def _column_of(AT, table, entering):
         table[RHS, entering - n] = 1.0
 
 
+@kernel
+def _largest(table):
+    """Where row RATIO is largest, -1 if no entry is positive."""
+    best, where = 0.0, -1
+    for v in range(table.shape[1]):
+        if table[RATIO, v] > best:
+            best, where = table[RATIO, v], v
+    return where
+
+
+@kernel
+def _smallest(table):
+    """Smallest entry of row RATIO, by two chains of comparisons that do not wait for each other."""
+    width = table.shape[1]
+    even = odd = math.inf
+    for v in range(0, width - 1, 2):
+        even = min(even, table[RATIO, v])
+        odd = min(odd, table[RATIO, v + 1])
+    return min(min(even, odd), table[RATIO, width - 1])
+
+
 # ---- primal simplex
 
 
@@ -399,11 +420,10 @@ def _primal_pivots(A, AT, W, table, places, state, left):
     total = n + m
     while left > 0 and state[STALE_INVERSE] == 0:
         # Price: the nonbasic variable of largest devex score.
-        best, entering = 0.0, -1
         for v in range(total):
             gain = table[SIGN, v] * table[D, v]
-            if gain > _DUAL_TOL and gain * gain > best * table[WEIGHT, v]:
-                best, entering = gain * gain / table[WEIGHT, v], v
+            table[RATIO, v] = gain * gain / table[WEIGHT, v] if gain > _DUAL_TOL else 0.0
+        entering = _largest(table)
         if entering < 0:
             return OPTIMAL, left
         left -= 1
@@ -414,27 +434,24 @@ def _primal_pivots(A, AT, W, table, places, state, left):
         _column_of(AT, table, entering)
         _solve_columns(AT, W, table, places, state[RANK], 1)
         # Two-pass ratio test: the largest pivot among the variables that block within tolerance.
-        limit = math.inf
         for v in range(total):
             rate = direction * table[DELTA, v]
-            if rate < -_PIVOT_TOL:
-                limit = min(limit, (table[VALUE, v] + _PRIMAL_TOL) / -rate)
-            elif rate > _PIVOT_TOL:
-                limit = min(limit, (table[BOUND, v] - table[VALUE, v] + _PRIMAL_TOL) / rate)
-        leaving, step, pivot = -1, 0.0, 0.0
-        if table[BOUND, entering] <= limit:
-            leaving, step = entering, table[BOUND, entering]
-        else:
+            room = (table[BOUND, v] - table[VALUE, v] if rate > 0.0 else table[VALUE, v]) + _PRIMAL_TOL
+            table[RATIO, v] = room / abs(rate) if abs(rate) > _PIVOT_TOL else math.inf
+        limit = _smallest(table)
+        leaving, step = entering, table[BOUND, entering]
+        if step > limit:
             for v in range(total):
                 rate = direction * table[DELTA, v]
+                room = table[BOUND, v] - table[VALUE, v] if rate > 0.0 else table[VALUE, v]
                 size = abs(rate)
-                if size > pivot and size > _PIVOT_TOL:
-                    room = table[VALUE, v] if rate < 0.0 else table[BOUND, v] - table[VALUE, v]
-                    if room <= limit * size:
-                        leaving, step, pivot = v, room / size, size
-            step = max(step, 0.0)
-        if leaving < 0:
-            return UNRELIABLE, left
+                table[RATIO, v] = size if size > _PIVOT_TOL and room <= limit * size else 0.0
+            leaving = _largest(table)
+            if leaving < 0:
+                return UNRELIABLE, left
+            rate = direction * table[DELTA, leaving]
+            room = table[BOUND, leaving] - table[VALUE, leaving] if rate > 0.0 else table[VALUE, leaving]
+            step = max(room / abs(rate), 0.0)
         step *= direction
         for v in range(total):
             table[VALUE, v] += step * table[DELTA, v]
@@ -502,11 +519,10 @@ def _dual_pivots(A, AT, W, table, places, state, left):
     total = n + m
     while left > 0 and state[STALE_INVERSE] == 0:
         # The basic variable of largest steepest-edge score leaves.
-        best, leaving = 0.0, -1
         for v in range(total):
             excess = max(-table[VALUE, v], table[VALUE, v] - table[BOUND, v])
-            if excess > _PRIMAL_TOL and excess * excess > best * table[WEIGHT, v]:
-                best, leaving = excess * excess / table[WEIGHT, v], v
+            table[RATIO, v] = excess * excess / table[WEIGHT, v] if excess > _PRIMAL_TOL else 0.0
+        leaving = _largest(table)
         if leaving < 0:
             return OPTIMAL, left
         left -= 1
@@ -605,24 +621,16 @@ def _set_cost(scale, direction, unit, table, row):
 @kernel
 def _set_bounds(scale, table, places, upper):
     """Takes over the bounds: 0 if none changed, 1 if the values stay, 2 if a nonbasic column moved."""
-    n_changed = 0
+    n_changed = n_moved = 0
     for j in range(upper.size):
-        table[RATIO, j] = upper[j] / scale[j] if scale[j] > 0.0 else 0.0
-        n_changed += table[RATIO, j] != table[BOUND, j]
-    if n_changed == 0:
-        return 0
-    changed = 1
-    for j in range(upper.size):
-        limit = table[RATIO, j]
-        if limit != table[BOUND, j]:
-            if table[SIGN, j] < 0.0:
-                changed = 2
-            table[BOUND, j] = limit
-            if limit <= 0.0:
-                table[SIGN, j] = 0.0
-            elif table[SIGN, j] == 0.0 and places[PLACE, j] == 0:
-                table[SIGN, j] = 1.0
-    return changed
+        limit = upper[j] / scale[j] if scale[j] > 0.0 else 0.0
+        changed = limit != table[BOUND, j]
+        n_changed += changed
+        n_moved += changed and table[SIGN, j] < 0.0
+        table[BOUND, j] = limit
+        side = 1.0 if table[SIGN, j] == 0.0 and places[PLACE, j] == 0 else table[SIGN, j]
+        table[SIGN, j] = side if limit > 0.0 else 0.0
+    return 2 if n_moved > 0 else (1 if n_changed > 0 else 0)
 
 
 @kernel
