@@ -302,7 +302,7 @@ def test_an_interior_point_that_fails_costs_nodes_only(monkeypatch):
 
 
 def test_relaxation_against_clarabel():
-    clarabel = pytest.importorskip("clarabel", reason="compares with Clarabel (pip install clarabel)")
+    clarabel = pytest.importorskip("clarabel", reason="compares with Clarabel (pip install '.[exact]')")
     f, P = random_instance(3, 4, 3)
     program = quadratic_program(f, P)
     form = unit_form(program, np.zeros(4), program.upper)
@@ -328,7 +328,7 @@ def test_relaxation_against_clarabel():
 
 
 def test_against_scip():
-    scip = pytest.importorskip("pyscipopt", reason="compares with SCIP (pip install pyscipopt)")
+    scip = pytest.importorskip("pyscipopt", reason="compares with SCIP (pip install '.[exact]')")
     f, P = random_instance(7, 6, 5)
     model = scip.Model()
     model.hideOutput()
