@@ -81,8 +81,9 @@ def add_paper(commands):
         help=f"instances of each size, at most {PAPER_REPEATS}, the default",
     )  # fmt: skip
     parser.add_argument(
-        "--methods", nargs="+", choices=METHODS, default=list(paper.PAPER_METHODS), metavar="METHOD",
-        help=f"the paper's three by default; any of {', '.join(METHODS)}",
+        "--methods", nargs="+", choices=METHODS, metavar="METHOD",
+        help="by default the paper's three and, on the synthetic families without --quick, "
+        f"{', '.join(paper.EXTRA_METHODS)}; any of {', '.join(METHODS)}",
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="two repeats of n = 8, 12 and 16, function values")
     parser.add_argument("--out", type=Path, default=Path("drsub-fast-paper"), metavar="DIR", help="where files go")
@@ -113,7 +114,7 @@ def _run_on_data(args, family):
     """Runs an experiment on data, and prints its table."""
     if family == "debates":
         strengths = (0.1, 0.5, 1.0) if args.quick else summarization.STRENGTHS
-        methods = paper.method_options(args.methods)
+        methods = paper.method_options(args.methods or paper.PAPER_METHODS)
         text, written = summarization.reproduce(args.data, args.out, strengths, methods, args.jobs)
     else:
         text, written = recommendation.reproduce(args.out)
@@ -126,12 +127,13 @@ def _run_synthetic(args, families):
     repeats, sizes = (2, (8, 12, 16)) if args.quick else (args.repeats, PAPER_SIZES)
     if repeats > PAPER_REPEATS:
         raise ValueError(f"the paper has {PAPER_REPEATS} repeats, --repeats asks for {repeats}")
-    methods = paper.method_options(args.methods)
+    names = args.methods or [*paper.PAPER_METHODS, *(() if args.quick else paper.EXTRA_METHODS)]
+    methods = paper.method_options(names)
     global_optimum = not args.quick if args.global_optimum is None else args.global_optimum
     total = len(families) * len(PAPER_ROWS) * repeats * len(sizes)
     began, written, n_done, interrupted = time.perf_counter(), [], 0, False
     with (
-        _compiling_ahead(families, args) as ready,
+        _compiling_ahead(families, names, args.jobs) as ready,
         tqdm(total=total, unit="instance", disable=None, leave=False) as bar,
     ):
         for family in families:
@@ -168,18 +170,18 @@ def _run_synthetic(args, families):
 
 
 @contextmanager
-def _compiling_ahead(families, args):
+def _compiling_ahead(families, names, n_jobs):
     """Fills the kernel cache for the softmax families in another process while the quadratics run.
 
     A first run spends most of its time in the compiler, which serves one thread at a time. Yields a
     function that waits until the kernels of a family are ready.
     """
     kinds = [paper.has_optimum(family) for family in families]
-    if CACHE_FOLDER is None or args.jobs == 1 or all(kinds) or not kinds[0]:
+    if CACHE_FOLDER is None or n_jobs == 1 or all(kinds) or not kinds[0]:
         yield lambda family: None
         return
     first = families[kinds.index(False)]
-    code = f"from drsub_fast.paper import warm_up; warm_up({first!r}, {args.methods!r})"
+    code = f"from drsub_fast.paper import warm_up; warm_up({first!r}, {names!r})"
     compiler = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield lambda family: None if paper.has_optimum(family) else compiler.wait()

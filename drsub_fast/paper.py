@@ -26,10 +26,18 @@ PAPER_METHODS = {
     "nonmonotone-frank-wolfe": {"max_iter": 100},
 }
 
+#: Curves that the experiments show beside the paper's, with their own options.
+EXTRA_METHODS = ("multi-start",)
+
 
 def method_options(names):
     """Options of `maximize` by name: the paper's where it has the method, else the method's own."""
     return {name: PAPER_METHODS.get(name, {}) for name in names}
+
+
+def curve_label(method, name):
+    """The name of a method's curve, which says so where the paper has none."""
+    return name if method in PAPER_METHODS else f"{name} (not in the paper)"
 
 
 class Row(NamedTuple):
@@ -168,14 +176,14 @@ def score_name(rows):
 def format_table(rows):
     """The rows of one family as a table like the paper's figures: a block a panel, a line a curve."""
     cells, sizes = summarise(rows), distinct(rows, "n")
-    methods = distinct(rows, "method")
-    width = max(map(len, methods))
+    labels = {method: curve_label(method, method) for method in distinct(rows, "method")}
+    width = max(map(len, labels.values()))
     count = max(cell.count for cell in cells.values())
     lines = [f"{rows[0].family}: {score_name(rows)}, mean ± deviation of {count} repeat{'s' * (count > 1)}"]
     for panel in sorted(distinct(rows, "rows"), key=lambda panel: min(r.m / r.n for r in rows if r.rows == panel)):
         lines += ["", f"  {panel:{width}}" + "".join(f"{f'n = {n}':>17}" for n in sizes)]
-        for method in methods:
+        for method, label in labels.items():
             values = [cells.get((panel, method, n)) for n in sizes]
             texts = ["-" if cell is None else f"{cell.mean:.4f} ± {cell.deviation:.4f}" for cell in values]
-            lines.append(f"  {method:{width}}" + "".join(f"{text:>17}" for text in texts))
+            lines.append(f"  {label:{width}}" + "".join(f"{text:>17}" for text in texts))
     return "\n".join(lines)

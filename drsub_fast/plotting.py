@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from drsub_fast.instances import PAPER_ROWS
-from drsub_fast.paper import distinct, score_name, summarise
+from drsub_fast.paper import PAPER_METHODS, curve_label, distinct, score_name, summarise
 
 #: Label, marker and colour of a method; the first three are the curves of the paper's figures.
 STYLES = {
@@ -23,6 +23,8 @@ _PANELS = dict(zip(PAPER_ROWS, (r"$m = \lfloor 0.5n \rfloor$", r"$m = n$", r"$m 
 
 def draw_experiment(rows):
     """Figure of one family as in the paper: a panel for each number of rows, score against dimensionality.
+
+    Curves of methods that the paper does not show are dashed.
 
     Parameters
     ----------
@@ -41,13 +43,14 @@ def draw_experiment(rows):
     shift = 0.06 * min((b - a for a, b in pairwise(sizes)), default=1)
     for index, (axis, panel) in enumerate(zip(axes, panels, strict=True)):
         for k, method in enumerate(methods):
-            label, marker, colour = STYLES[method]
+            name, marker, colour = STYLES[method]
             points = [(n, cells[panel, method, n]) for n in sizes if (panel, method, n) in cells]
             axis.errorbar(
                 [n + shift * (k - (len(methods) - 1) / 2) for n, _ in points],
                 [cell.mean for _, cell in points],
                 [cell.deviation for _, cell in points],
-                label=label, marker=marker, color=colour, markersize=5, linewidth=1.2, capsize=3,
+                label=curve_label(method, name), marker=marker, color=colour, markersize=5, linewidth=1.2, capsize=3,
+                linestyle="solid" if method in PAPER_METHODS else "dashed",
             )  # fmt: skip
         axis.set_title(f"({'abc'[index]}) {_PANELS[panel]}", fontsize="medium")
         axis.set_xlabel("Dimensionality $n$")

@@ -58,12 +58,22 @@ def test_summary_is_mean_and_sample_deviation():
 
 
 def test_table_has_a_block_a_panel_and_a_line_a_curve():
-    rows = [row(rows=rows, n=n, value=n / 10) for rows in ("m = n", "m = floor(0.5n)") for n in (10, 8)]
+    rows = [
+        row(rows=rows, n=n, method="projected-gradient", value=n / 10)
+        for rows in ("m = n", "m = floor(0.5n)")
+        for n in (10, 8)
+    ]
     lines = paper.format_table(rows).splitlines()
     assert lines[0] == "quadratic-uniform: function value, mean ± deviation of 1 repeat"
     assert lines[2].split() == ["m", "=", "floor(0.5n)", "n", "=", "8", "n", "=", "10"]
-    assert lines[3].split() == ["frank-wolfe", "0.8000", "±", "0.0000", "1.0000", "±", "0.0000"]
+    assert lines[3].split() == ["projected-gradient", "0.8000", "±", "0.0000", "1.0000", "±", "0.0000"]
     assert lines[5].split()[:3] == ["m", "=", "n"]
+
+
+def test_table_names_curves_that_the_paper_does_not_have():
+    lines = paper.format_table([row(method="projected-gradient"), row(method="multi-start")]).splitlines()
+    assert lines[3].split()[0] == "projected-gradient"
+    assert lines[4].startswith("  multi-start (not in the paper) ")
 
 
 def test_table_leaves_gaps_where_nothing_was_run():
@@ -92,7 +102,7 @@ def test_figure_has_the_papers_panels_axes_and_legend(tmp_path):
         for rows in ("m = floor(0.5n)", "m = n")
         for n in (8, 10)
         for repeat in (1, 2)
-        for method in paper.PAPER_METHODS
+        for method in (*paper.PAPER_METHODS, *paper.EXTRA_METHODS)
     ]
     figure = draw_experiment(rows)
     assert [axis.get_xlabel() for axis in figure.axes] == ["Dimensionality $n$"] * 2
@@ -101,7 +111,10 @@ def test_figure_has_the_papers_panels_axes_and_legend(tmp_path):
         "Two-phase Frank-Wolfe",
         "ProjGrad",
         "Non-monotone Frank-Wolfe",
+        "Multi-start (not in the paper)",
     ]
+    lines = [container.lines[0].get_linestyle() for container in figure.axes[0].containers]
+    assert lines == ["-", "-", "-", "--"]
     curve = figure.axes[0].containers[0].lines[0]
     assert curve.get_ydata().tolist() == pytest.approx([0.575, 0.575])
     for path in save_figure(figure, tmp_path, "figure"):
