@@ -98,7 +98,7 @@ def timed(prove, f, P, limit):
 
 
 def compare(name, f, P, limit):
-    """Prints the rows of one instance; returns for each other method (ratio of processor times, whether it finished)."""
+    """Prints the rows of one instance; returns (ratio of processor times, whether it finished) by method."""
     runs, answers, ratios = [], {}, {}
     for method, prove in OTHERS.items():
         runs.append(timed(OURS, f, P, limit))
