@@ -1,4 +1,4 @@
-"""Time to a proven optimum on 12 fixed instances, in about five minutes:
+"""Time to a proven optimum on 12 fixed instances, in two to five minutes:
 
     python -m bench.bench_exact
 

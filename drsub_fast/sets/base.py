@@ -213,7 +213,7 @@ class FeasibleSet:
         if below.any():
             j = int(below.argmax())
             raise ValueError(f"upper[{j}] = {upper[j]:g} is below the set's lower bound: no point is left")
-        return np.clip(upper, self._lower, self._upper)
+        return np.minimum(np.maximum(upper, self._lower), self._upper)
 
     def _no_answer(self, what):
         return OracleError(f"the {what} of {self!r} failed: the set has no point below the upper bounds", "empty")
