@@ -41,6 +41,21 @@ def test_paper_writes_table_csv_and_figures(tmp_path, capsys):
     assert "30 of 30 instances" in printed
 
 
+@pytest.mark.parametrize(
+    ("options", "methods"),
+    [
+        ([], [*paper.PAPER_METHODS, "multi-start"]),
+        (["--quick"], [*paper.PAPER_METHODS]),
+        (["--quick", "--methods", "multi-start"], ["multi-start"]),
+    ],
+)
+def test_multi_start_is_an_extra_curve_save_in_a_quick_run(tmp_path, monkeypatch, options, methods):
+    asked = []
+    monkeypatch.setattr(paper, "run_family", lambda *args: asked.append(list(args[3])) or (row for row in ()))
+    assert main(["paper", "--families", "1", "--out", str(tmp_path), *options]) == 0
+    assert asked == [methods]
+
+
 def test_an_interrupt_keeps_what_is_done(tmp_path, capsys, monkeypatch):
     run_instance, calls = paper.run_instance, []
 

@@ -14,6 +14,7 @@ import pytest
 
 import drsub_fast as ds
 from drsub_fast import reference
+from drsub_fast.solvers.multi_start import random_costs
 
 SOLVERS = {
     "frank-wolfe": ds.frank_wolfe,
@@ -139,6 +140,27 @@ def test_multi_start_is_at_least_as_good_and_independent_of_threads():
     assert one.n_starts == 12
     assert 1 <= one.n_best <= 12
     assert ds.maximize(f, P, n_starts=12, seed=3).value == one.value
+
+
+def test_costs_of_starts_follow_the_scale_and_are_fresh():
+    upper = np.array([1.0, 0.0, 4.0])
+    costs = random_costs(upper, 5, seed=2)
+    assert not costs[0].any()
+    assert not costs[:, 1].any()
+    assert (costs[1:, [0, 2]] != 0.0).all()
+    assert (costs[1::2] >= 0.0).all()
+    unit = random_costs(np.ones(3), 5, seed=2)
+    assert (costs[:, 2] == unit[:, 2] / 4.0).all()
+    kept = costs.copy()
+    costs[:] = 7.0
+    assert (random_costs(upper, 5, seed=2) == kept).all()
+    assert (random_costs(upper, 5, seed=3) != kept).any()
+
+
+def test_multi_start_needs_an_integer_seed():
+    f, P = ds.Quadratic([[-1.0]], [1.0]), ds.Box([1.0])
+    with pytest.raises(TypeError, match="seed must be an integer"):
+        ds.multi_start(f, P, seed=None)
 
 
 def test_multi_start_reaches_the_maximum_over_a_box():
