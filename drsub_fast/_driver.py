@@ -201,7 +201,7 @@ class Run:
         n_floats, n_integers = self.size(extra)
         self.floats, self.integers = np.empty(n_floats), np.zeros(n_integers, np.int64)
         self.trace_value, self.trace_gap = np.empty(self.max_iter + 1), np.empty(self.max_iter + 1)
-        run = loop if f.compiled else plain(loop)
+        run = getattr(loop, "standalone", loop) if f.compiled else plain(loop)
         k_max = self.max_iter
         chunk = self._first_chunk(n_floats)
         self.trace_gap[0] = math.nan

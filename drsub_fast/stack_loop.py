@@ -72,10 +72,10 @@ def _row(array, i):
 @kernel
 def _all_between(array, low, high):
     """Whether every entry is a number in [low, high]."""
+    n_bad = 0
     for value in array.flat:
-        if not (low <= value <= high):
-            return False
-    return True
+        n_bad += not (low <= value <= high)
+    return n_bad == 0
 
 
 _LARGEST = np.finfo(np.float64).max
@@ -166,8 +166,8 @@ def _take_polytope(stack, i):
     assign(tightest, upper)
     for row in range(A.shape[0]):
         for column in range(A.shape[1]):
-            if A[row, column] > 0.0:
-                tightest[column] = min(tightest[column], b[row] / A[row, column])
+            implied = b[row] / A[row, column] if A[row, column] > 0.0 else math.inf
+            tightest[column] = min(tightest[column], implied)
     scale_polytope(A, b, tightest, stack.scaled)
     return stack.scaled
 

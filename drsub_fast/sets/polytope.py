@@ -33,7 +33,8 @@ PolytopeParams = namedtuple("PolytopeParams", "A AT b scale mode simplex")
 @kernel
 def _power_of_two(x):
     """The power of two below x > 0, within the range that keeps products finite."""
-    return 2.0 ** math.floor(min(max(math.log2(x), -500.0), 500.0))
+    _, exponent = math.frexp(x)
+    return math.ldexp(1.0, min(max(exponent - 1, -500), 500))
 
 
 @kernel
@@ -47,12 +48,12 @@ def scale_polytope(A, b, upper, params):
     for j in range(n):
         params.scale[j] = _power_of_two(upper[j]) if upper[j] > 0.0 else 0.0
     for i in range(m):
-        unit = _power_of_two(b[i]) if b[i] > 0.0 else math.inf
-        params.b[i] = b[i] / unit if b[i] > 0.0 else 1.0
+        per_unit = 1.0 / _power_of_two(b[i]) if b[i] > 0.0 else 0.0
+        params.b[i] = b[i] * per_unit if b[i] > 0.0 else 1.0
         for j in range(n):
-            entry_ij = A[i, j] / unit * params.scale[j]
-            params.A[i, j] = entry_ij
-            params.AT[j, i] = entry_ij
+            params.A[i, j] = A[i, j] * per_unit * params.scale[j]
+        for j in range(n):
+            params.AT[j, i] = params.A[i, j]
 
 
 @kernel
