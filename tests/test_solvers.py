@@ -216,7 +216,7 @@ def test_lmo_counts():
     f, P = quadratic(10, 9), polytope(10, 10, 9)
     assert ds.frank_wolfe(f, P, max_iter=20, tol=0.0).n_lmo == 21
     assert ds.nonmonotone_frank_wolfe(f, P, max_iter=10).n_lmo == 11
-    assert ds.projected_gradient(f, P, max_iter=10).n_lmo == 1
+    assert ds.projected_gradient(f, P, max_iter=10).n_lmo == 2
 
 
 @pytest.mark.parametrize("lmo", ["highs", "kernel", "auto"])
@@ -343,6 +343,20 @@ def test_upper_bound_is_valid_over_a_box():
         best = max(f.value(corner.astype(float)) for corner in corners)
         for solver in (ds.frank_wolfe, ds.nonmonotone_frank_wolfe, ds.maximize):
             assert solver(f, ds.Box(np.ones(6))).upper_bound >= best - 1e-9
+
+
+@pytest.mark.parametrize("lmo", ["kernel", "highs"])
+def test_projected_gradient_bounds_the_maximum_from_its_first_iterate(lmo):
+    f, P = quadratic(8, 11), polytope(8, 6, 11)
+    seen = []
+    r = ds.projected_gradient(f, P, max_iter=10, lmo=lmo, callback=lambda progress: seen.append(progress.fw_gap))
+    other = ds.frank_wolfe(f, P, max_iter=10)
+    assert r.upper_bound == pytest.approx(other.upper_bound, rel=1e-12)
+    assert r.trace.fw_gap[0] == pytest.approx(other.trace.fw_gap[0], rel=1e-12)
+    assert r.trace.fw_gap[-1] == r.fw_gap
+    assert np.isnan(r.trace.fw_gap[1:-1]).all()
+    assert np.isnan(seen[1:]).all()
+    assert ds.projected_gradient(f, P, x0=0.5 * r.x, max_iter=10).upper_bound == math.inf
 
 
 def test_ratio_is_a_proven_fraction():

@@ -1,6 +1,8 @@
 """Projected gradient ascent with the step 1/(k + 1) (the paper's baseline).
 
 x_{k+1} = projection onto P of x_k + grad f(x_k) / (k + 1), k = 0, 1, ..
+
+The oracle is asked twice, for the gaps of the first iterate, which bounds the maximum from x = 0, and of the last.
 """
 
 import math
@@ -41,6 +43,17 @@ _NO_GUARANTEE = Guarantee(
 
 
 @kernel
+def _measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap):
+    """The gap at x, by the oracle; returns the oracle's code."""
+    control, numbers = state.control, state.numbers
+    code = next_vertex(objective, work, feasible_set, set_work, state, x, True)
+    if code == OK:
+        numbers[GAP] = trace_gap[control[K]] = slope(work.grad, state.v, x)
+        control[VERTEX] = STALE
+    return code
+
+
+@kernel
 def projected_gradient_loop(
     objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap
 ):
@@ -53,6 +66,10 @@ def projected_gradient_loop(
         trace_value[0] = numbers[VALUE]
         trace_gap[0] = math.nan
     candidate = state.candidate
+    if control[K] == 0 and math.isnan(numbers[GAP]):
+        code = _measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap)
+        if code != OK:
+            return code
     while control[K] < k_max:
         k = control[K]
         if control[SUPPLIED]:
@@ -74,16 +91,12 @@ def projected_gradient_loop(
             return NON_FINITE
         control[K] = k + 1
         trace_value[k + 1] = numbers[VALUE]
-        trace_gap[k + 1] = math.nan
+        numbers[GAP] = trace_gap[k + 1] = math.nan
         note_top(state, x)
-    if control[CLOSING] == 0:
-        control[CLOSING] = 1
-        control[VERTEX] = STALE
-    code = next_vertex(objective, work, feasible_set, set_work, state, x, True)
+    control[CLOSING] = 1
+    code = _measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap)
     if code != OK:
         return code
-    numbers[GAP] = slope(work.grad, state.v, x)
-    trace_gap[control[K]] = numbers[GAP]
     return CONVERGED if numbers[GAP] <= options.tol else FINISHED
 
 
@@ -108,7 +121,7 @@ def projected_gradient(
     step_size : "diminishing" or float
         1/(k + 1) as in the paper, or a constant step.
     lmo, callback, callback_every, time_limit
-        As in `frank_wolfe`. The oracle is called once, for the gap at the last iterate.
+        As in `frank_wolfe`.
 
     Returns
     -------
