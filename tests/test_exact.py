@@ -1,5 +1,6 @@
 """Global optima: values against brute force and stored optima, bounds re-checked in exact arithmetic."""
 
+import time
 from dataclasses import replace
 from fractions import Fraction
 
@@ -223,6 +224,23 @@ def test_limits_return_the_best_point_and_a_valid_bound():
         assert np.isfinite(r.upper_bound)
         assert r.upper_bound >= best - 1e-12
         assert "left" in r.message
+
+
+def test_no_step_is_begun_that_would_end_after_the_time_limit(monkeypatch):
+    f, P = random_instance(1, 10, 10)
+    best = ds.global_maximum(f, P).value
+    calls = []
+
+    def slow(data, iterate):
+        calls.append(1)
+        time.sleep(0.2)
+        return improve(data, iterate)
+
+    monkeypatch.setattr(branch_and_bound, "improve", slow)
+    r = ds.global_maximum(f, P, gap=0.0, time_limit=0.5)
+    assert r.status is ds.Status.TIME_LIMIT
+    assert len(calls) <= 2
+    assert best - 1e-12 <= r.upper_bound < np.inf
 
 
 def test_fixed_variables_and_zero_sides():

@@ -92,7 +92,8 @@ def best_first(root, root_bound, bound_node, incumbent, limits):
             n_nodes += 1
             if children is None:
                 heapq.heapreplace(nodes, (-bound, order, node))
-                continue
+                status = Status.TIME_LIMIT
+                break
             heapq.heappop(nodes)
             if not children:
                 closed = max(closed, bound)

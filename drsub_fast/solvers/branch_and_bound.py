@@ -15,6 +15,7 @@ Nodes are taken best bound first. A bound that an interior point could not impro
 trouble costs nodes, never validity.
 """
 
+import time
 from collections import namedtuple
 
 import numpy as np
@@ -121,7 +122,10 @@ def branch_and_bound(program, incumbent, limits):
     Proof
     """
 
+    step_time = 0.0
+
     def bound_node(node, bound):
+        nonlocal step_time
         lower, upper = node
         form = unit_form(program, lower, upper)
         if form is None:
@@ -135,8 +139,11 @@ def branch_and_bound(program, incumbent, limits):
         scale = max(abs(incumbent.value), limits.floor)
         data, iterate = relaxation(form.H / scale, form.h / scale, form.A)
         Z, numbers = iterate.Z, iterate.numbers
-        while time_left(limits) != 0.0:
+        # A step takes seconds at n = 100: none is begun that would end after the time limit.
+        while (left := time_left(limits)) is None or left > step_time:
+            began = time.perf_counter()
             stuck = improve(data, iterate) == STALLED
+            step_time = time.perf_counter() - began
             bound = min(bound, form.constant + scale * numbers[BOUND])
             reached = form.constant + scale * numbers[OBJECTIVE]
             while True:
