@@ -17,7 +17,7 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._checks import as_count, as_real, as_vector, one_of
-from drsub_fast._jit import kernel, plain
+from drsub_fast._jit import Kernel, kernel, plain, type_code
 from drsub_fast._vector import assign
 from drsub_fast.errors import OracleError
 from drsub_fast.objectives.base import (
@@ -190,8 +190,8 @@ class Run:
 
     def size(self, extra=(0, 0)):
         """Lengths of the flat arrays of this run; ``extra`` is what the loop itself wants at their ends."""
-        floats, integers = objective_work_size(self.f)
-        set_floats, set_integers = set_work_size(self.P, self.params)
+        floats, integers, _ = objective_kind(self.f)
+        set_floats, set_integers, _ = set_kind(self.P, self.params)
         n = self.f.n
         return N_NUMBERS + 7 * n + floats + set_floats + extra[0], N_CONTROL + integers + set_integers + extra[1]
 
@@ -201,7 +201,9 @@ class Run:
         n_floats, n_integers = self.size(extra)
         self.floats, self.integers = np.empty(n_floats), np.zeros(n_integers, np.int64)
         self.trace_value, self.trace_gap = np.empty(self.max_iter + 1), np.empty(self.max_iter + 1)
-        run = getattr(loop, "standalone", loop) if f.compiled else plain(loop)
+        arguments = (f.params, self.params, options, self.floats, self.integers, x, upper)
+        traces = self.trace_value, self.trace_gap
+        run = self._entry(loop, options, (*arguments, 1, 1, *traces))
         k_max = self.max_iter
         chunk = self._first_chunk(n_floats)
         self.trace_gap[0] = math.nan
@@ -210,10 +212,7 @@ class Run:
             while True:
                 k = int(self.integers[K])
                 start = time.perf_counter() if self.deadline is not None else 0.0
-                code = run(
-                    f.params, self.params, options, self.floats, self.integers, x, upper,
-                    k_max, min(k + chunk, k_max), self.trace_value, self.trace_gap,
-                )  # fmt: skip
+                code = run(*arguments, k_max, min(k + chunk, k_max), *traces)
                 if code == CONVERGED:
                     return status or Status.CONVERGED
                 if code == FINISHED:
@@ -243,6 +242,15 @@ class Run:
             return Status.INTERRUPTED
         except _OutOfTime:
             return Status.TIME_LIMIT
+
+    def _entry(self, loop, options, arguments):
+        """What to call for the loop: its compiled code, or the loop as plain Python."""
+        if not self.f.compiled:
+            return plain(loop)
+        if not isinstance(loop, Kernel):
+            return loop
+        kind = objective_kind(self.f)[2], set_kind(self.P, self.params)[2], type(options)
+        return loop.entry(kind, arguments)
 
     def _first_chunk(self, n_floats):
         """Steps between two looks at the clock and the keyboard: about 50 ms of work."""
@@ -385,19 +393,19 @@ def violation(P, x, upper):
     return P.violation(x)
 
 
-def objective_work_size(f):
-    """Workspace of an objective, kept on the object: it depends on the parameters alone."""
-    size = f.__dict__.get("_work_size")
-    if size is None:
-        size = f._work_size = objective_size(f.params)
-    return size
+def objective_kind(f):
+    """Workspace of an objective and the type of its parameters, kept on the object: (floats, integers, type)."""
+    kind = f.__dict__.get("_kind")
+    if kind is None:
+        kind = f._kind = (*objective_size(f.params), type_code(f.params) if f.compiled else None)
+    return kind
 
 
-def set_work_size(P, params):
-    """Workspace of a set for these parameters, kept on the object."""
-    sizes = P.__dict__.setdefault("_work_sizes", {})
+def set_kind(P, params):
+    """The same of a set for these parameters."""
+    kinds = P.__dict__.setdefault("_kinds", {})
     mode = getattr(params, "mode", 0)
-    size = sizes.get(mode)
-    if size is None:
-        size = sizes[mode] = set_size(params)
-    return size
+    kind = kinds.get(mode)
+    if kind is None:
+        kind = kinds[mode] = (*set_size(params), type_code(params))
+    return kind

@@ -246,7 +246,7 @@ class Kernel(CPUDispatcher):
     """
 
     def __init__(self, py_func, **options):
-        self._options = options
+        self._options, self._entries = options, {}
         wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         super().__init__(py_func, None, {"nopython": True} | options | wrappers, _LinkedCompiler)
         self.typingctx._remove_global(self)
@@ -271,6 +271,24 @@ class Kernel(CPUDispatcher):
         if CACHE_FOLDER is not None:
             dispatcher._cache = _KernelCache(self.py_func)
         return dispatcher
+
+    def entry(self, kind, arguments):
+        """The compiled code for ``arguments``, which does not look at their types.
+
+        Numba takes longer to find the types of a dozen arrays than a small solve takes. ``kind`` says what they are,
+        see `type_code`.
+        """
+        known = self._entries.get(kind)
+        if known is None:
+            signature = tuple(map(numba.typeof, arguments))
+            self.standalone.compile(signature)
+            known = self._entries[kind] = self.standalone.overloads[signature].entry_point
+        return known
+
+
+def type_code(value):
+    """A number for the type that a value has in compiled code."""
+    return numba.typeof(value)._code
 
 
 def kernel(function=None, *, reductions=False, memory=False):

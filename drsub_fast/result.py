@@ -67,7 +67,7 @@ class Trace:
     fw_gap: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Result:
     """Answer of a solver.
 
@@ -132,6 +132,15 @@ class Result:
     n_best: int = 1
     n_nodes: int = 0
     lower_bound: float = -math.inf
+
+    def __init__(
+        self, x, value, fw_gap, upper_bound, guarantee, status, n_iter, n_lmo, time, trace, best_x, best_value, method,
+        note="", phases=(), phase=None, n_starts=1, n_best=1, n_nodes=0, lower_bound=-math.inf,
+    ):  # fmt: skip
+        # The one that a frozen dataclass writes itself takes longer than twenty steps of a small solve.
+        given = locals()
+        del given["self"]
+        self.__dict__.update(given)
 
     @property
     def message(self):

@@ -7,8 +7,10 @@ import numba
 import numpy as np
 import pytest
 
+import drsub_fast as ds
 from drsub_fast import _jit
 from drsub_fast._vector import dot
+from drsub_fast.solvers.nonmonotone import additive_loop
 
 needs_compiler = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="kernels are not compiled")
 
@@ -63,3 +65,21 @@ def test_a_kernel_serves_python_other_kernels_and_code_of_users():
     a = np.arange(4.0)
     assert _two_sums(a) + _scaled_sum(a, 2, 1) == of_a_user(a) == 23.0
     assert _scaled_sum.py_func(a, 2, 1) == 5.0
+
+
+@needs_compiler
+def test_a_solve_finds_its_compiled_code_by_the_kind_of_the_problem():
+    P = ds.Box(np.ones(2))
+    before = dict(additive_loop._entries)
+    first = ds.nonmonotone_frank_wolfe(ds.Quadratic(-np.eye(2), np.ones(2)), P)
+    known = dict(additive_loop._entries)
+    again = ds.nonmonotone_frank_wolfe(ds.Quadratic(np.asfortranarray(-np.eye(2, dtype=int)), [1, 1]), P)
+    assert additive_loop._entries == known
+    assert len(known) <= len(before) + 1
+    np.testing.assert_array_equal(first.x, again.x)
+    # Objectives of one class whose parameters differ in type.
+    table = ds.Multilinear.from_table(np.array([0.0, 1.0, 1.0, 1.5]))
+    for extension in (table, ds.Multilinear.coverage([[0], [0, 1]], [1.0, 1.0]), table):
+        f = ds.MeanField(extension)
+        x = ds.nonmonotone_frank_wolfe(f, P, max_iter=10).x
+        assert f.value(x) >= f.value(np.full(2, 0.01))

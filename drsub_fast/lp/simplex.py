@@ -80,11 +80,11 @@ _RESIDUAL = 1e-9
 #: Costs below minus this, in units of the largest gain, count as equal to it: they can only keep x_j = 0.
 _LARGEST_LOSS = 1e6
 #: Programs of at least this many rows and columns together start by the dual simplex. The primal simplex flips columns
-#: to their bounds one by one, the dual in bulk. Milliseconds, primal against dual, m x n with loose rows, rows that cut
-#: off part of the box, and bounds implied by the rows: 16 x 16: 0.03/0.02, 0.05/0.06, 0.03/0.07; 48 x 48: 0.07/0.02,
-#: 0.10/0.20, 0.12/0.13; 5 x 100: 0.13/0.02, 0.17/0.08, 0.04/0.06; 1 x 5000: 81/0.2, 66/0.2, 0.2/0.2; 5 x 5000: 82/0.2,
-#: 89/3.8, 0.3/1.3; 50 x 1000: 4.3/0.05, 8.9/6.2, 3.3/3.5; 50 x 5000: 84/0.3, 200/50, 28/25.
-_DUAL_FROM = 100
+#: to their bounds one by one, the dual in bulk. Microseconds, primal against dual, m x n with loose rows, rows that cut
+#: off part of the box, and bounds implied by the rows: 16 x 16: 3.7/0.9, 4.1/5.9, 4.2/7.7;
+#: 48 x 48: 20/2.4, 19/37, 21/40; 5 x 100: 1.9/2.3, 14/22, 12/18; 100 x 100: 49/5.7, 57/163, 147/138;
+#: 200 x 200: 191/19, 288/540, 943/611; 300 x 300: 458/33, 994/1459, 1975/1532; 500 x 250: 480/41, 1017/1921, 4072/1550.
+_DUAL_FROM = 200
 #: With more variables to move than this many times the smaller side, and 20, new costs start from the slacks by the
 #: dual simplex as well: a cold start takes 2 to 4 pivots a row, the primal simplex at least one a variable (28 s for
 #: 1 x 100,000 with costs drawn anew).

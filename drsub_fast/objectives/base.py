@@ -260,7 +260,7 @@ class Objective:
 
     def __getstate__(self):
         # What solves have remembered about the object is left out: equal objects have equal states.
-        return {name: item for name, item in vars(self).items() if name not in ("_guarantees", "_work_size")}
+        return {name: item for name, item in vars(self).items() if name not in ("_guarantees", "_kind")}
 
     @property
     def params(self):

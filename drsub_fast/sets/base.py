@@ -129,7 +129,7 @@ class FeasibleSet:
 
     def __getstate__(self):
         # What solves have remembered about the object is left out: equal objects have equal states.
-        return {name: item for name, item in vars(self).items() if name not in ("_unit_upper", "_work_sizes")}
+        return {name: item for name, item in vars(self).items() if name not in ("_unit_upper", "_kinds")}
 
     def __copy__(self):
         # For `with_upper`: everything is shared, prepared parameters included.

@@ -27,7 +27,7 @@ from drsub_fast._driver import (
     begin,
     next_vertex,
     note_top,
-    objective_work_size,
+    objective_kind,
     open_run,
 )
 from drsub_fast._jit import kernel
@@ -152,7 +152,7 @@ def double_greedy(f, P, *, callback=None, callback_every=1, time_limit=None):
     if not isinstance(P, Box):
         raise UnsupportedError(f"double_greedy needs a Box, got {P!r}; use maximize or two_phase_frank_wolfe")
     run = Run(f, P, None, f.n, "auto", callback, callback_every, time_limit)
-    floats, integers = objective_work_size(f)
+    floats, integers, _ = objective_kind(f)
     status = run.solve(double_greedy_loop, DoubleGreedyOptions(f.n), (floats + f.n + 1, integers))
     guarantee = run.guarantee(0.5, _STATEMENT, "f >= 0 on [0, upper]", f.nonnegative_on)
     return run.result("double-greedy", status, guarantee, run.bound_at_start())
