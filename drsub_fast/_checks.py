@@ -8,7 +8,7 @@ import math
 import numbers
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 
 def as_array(data, name, ndim):

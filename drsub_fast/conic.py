@@ -25,7 +25,7 @@ from collections import namedtuple
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from drsub_fast._checks import as_array, as_count, as_real, as_symmetric, as_vector
 from drsub_fast._jit import kernel

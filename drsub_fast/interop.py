@@ -10,8 +10,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-import scipy.io
-import scipy.sparse
+import scipy
 
 from drsub_fast._checks import one_of
 from drsub_fast.problem_arrays import from_arrays, to_arrays

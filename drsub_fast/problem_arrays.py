@@ -7,7 +7,7 @@ attributes of the same names. The format is described in `drsub_fast.read_proble
 from inspect import signature
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from drsub_fast._checks import as_array, as_vector, entry, one_of
 from drsub_fast.errors import UnsupportedError

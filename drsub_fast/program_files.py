@@ -9,7 +9,7 @@ constraints (N none, B bounds, L linear; D, C, Q quadratic).
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from drsub_fast.lp.highs import read_program, write_program
 from drsub_fast.objectives.quadratic import Quadratic

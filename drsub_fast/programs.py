@@ -10,7 +10,7 @@ least 0, lower sides that the bounds imply. Otherwise it is a `GeneralPolytope`,
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from drsub_fast._checks import as_vector, entry
 from drsub_fast.objectives.base import Objective

@@ -3,8 +3,7 @@
 import inspect
 
 import numpy as np
-import scipy.sparse
-from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, approx_fprime
+import scipy
 
 from drsub_fast._checks import as_vector, entry, one_of
 from drsub_fast.errors import UnsupportedError
@@ -23,7 +22,7 @@ def _as_bounds(bounds, n):
     """(lower, upper), shape (n,): from `Bounds` or pairs (low, high) with None for none."""
     if bounds is None:
         return np.full(n, -np.inf), np.full(n, np.inf)
-    if isinstance(bounds, Bounds):
+    if isinstance(bounds, scipy.optimize.Bounds):
         return tuple(np.array(np.broadcast_to(side, n), np.float64) for side in (bounds.lb, bounds.ub))
     pairs = list(bounds)
     if len(pairs) != n or any(len(pair) != 2 for pair in pairs):
@@ -40,7 +39,7 @@ def _as_rows(constraints, n):
         constraints = (constraints,)
     blocks, lower, upper = [], [], []
     for constraint in constraints:
-        if not isinstance(constraint, LinearConstraint):
+        if not isinstance(constraint, scipy.optimize.LinearConstraint):
             raise UnsupportedError(f"a {type(constraint).__name__} is not a scipy.optimize.LinearConstraint")
         A = constraint.A if scipy.sparse.issparse(constraint.A) else np.atleast_2d(constraint.A)
         if A.shape[1] != n:
@@ -61,11 +60,11 @@ def _as_rows(constraints, n):
 def _n_variables(bounds, constraints):
     """Number of variables of bounds and constraints, whichever tell it."""
     for constraint in constraints if isinstance(constraints, (list, tuple)) else (constraints,):
-        if isinstance(constraint, LinearConstraint):
+        if isinstance(constraint, scipy.optimize.LinearConstraint):
             return (
                 constraint.A.shape[1] if scipy.sparse.issparse(constraint.A) else np.atleast_2d(constraint.A).shape[1]
             )
-    if isinstance(bounds, Bounds):
+    if isinstance(bounds, scipy.optimize.Bounds):
         return max(np.size(bounds.lb), np.size(bounds.ub))
     return len(bounds)
 
@@ -101,7 +100,7 @@ class _Minimized:
     def gradient(self, y):
         x = self.shift + y
         if not callable(self.jac):
-            return approx_fprime(x, self.value_at, 1.5e-8)
+            return scipy.optimize.approx_fprime(x, self.value_at, 1.5e-8)
         self.njev += 1
         return -np.asarray(self.jac(x, *self.args), np.float64).ravel()
 
@@ -116,7 +115,7 @@ def _as_callback(callback, shift):
         x = shift + progress.x
         try:
             if takes_result:
-                return callback(intermediate_result=OptimizeResult(x=x, fun=-progress.value))
+                return callback(intermediate_result=scipy.optimize.OptimizeResult(x=x, fun=-progress.value))
             return callback(x)
         except StopIteration:
             return True
@@ -179,7 +178,7 @@ def scipy_method(method="auto"):
         f = CallableObjective(minimized.value, shift.size, minimized.gradient)
         result = maximize(f, P, name, **options)
         gradient = minimized.gradient(result.x)
-        return OptimizeResult(
+        return scipy.optimize.OptimizeResult(
             x=shift + result.x, fun=-result.value, jac=-gradient, nit=result.n_iter, nfev=minimized.nfev,
             njev=minimized.njev, success=result.success, status=list(Status).index(result.status),
             message=result.message, fw_gap=result.fw_gap, lower_bound=-result.upper_bound, method=result.method,

@@ -17,7 +17,7 @@ from functools import partial
 from inspect import signature
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from drsub_fast._checks import as_count, as_real, one_of
 from drsub_fast._driver import CONVERGED, FINISHED, N_CONTROL, N_NUMBERS, STALLED

@@ -25,7 +25,7 @@ from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
+import scipy
 from highspy import _core
 
 from drsub_fast.errors import OracleError

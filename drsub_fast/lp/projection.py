@@ -6,7 +6,7 @@ recursive LDL' updates, IEEE Trans. Automatic Control 67 (2022).
 
 import daqp
 import numpy as np
-import scipy.sparse
+import scipy
 
 from drsub_fast._checks import require_finite
 from drsub_fast.errors import OracleError

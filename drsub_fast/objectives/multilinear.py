@@ -27,7 +27,7 @@ from collections import namedtuple
 from itertools import chain
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from drsub_fast._checks import as_adjacency, as_array, as_count, as_vector, require_at_least
 from drsub_fast._jit import kernel

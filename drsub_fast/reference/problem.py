@@ -7,8 +7,7 @@ Public objects are read by their attributes only: ``H, h, c`` of a quadratic, ``
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
-from scipy.optimize import linprog, nnls
+import scipy  # its parts are loaded when they are used: scipy.optimize takes a quarter of a second
 
 from drsub_fast.errors import OracleError, UnsupportedError
 
@@ -86,7 +85,9 @@ def lmo(region, g, upper=None):
     upper = region.upper if upper is None else upper
     scale = np.abs(g).max() or 1.0  # the LP solver's tolerance on the cost is absolute
     bounds = np.column_stack([np.zeros_like(upper), np.maximum(upper, 0.0)])
-    answer = linprog(-g / scale, A_ub=region.A, b_ub=region.b, bounds=bounds, method="highs", options=_OPTIONS)
+    answer = scipy.optimize.linprog(
+        -g / scale, A_ub=region.A, b_ub=region.b, bounds=bounds, method="highs", options=_OPTIONS
+    )
     if answer.status != 0:
         raise OracleError(f"linprog: {answer.message}", str(answer.status))
     return answer.x
@@ -107,7 +108,7 @@ def project(region, y):
     if q.max() <= 0.0:
         return y.copy()
     q_scale = np.abs(q).max()
-    w, _ = nnls(np.vstack([G.T, q / q_scale]), np.append(np.zeros(n), 1.0))
+    w, _ = scipy.optimize.nnls(np.vstack([G.T, q / q_scale]), np.append(np.zeros(n), 1.0))
     active = w > 0.0
     multipliers, *_ = np.linalg.lstsq(G[active] @ G[active].T, q[active], rcond=None)
     return np.clip(y + G[active].T @ multipliers, 0.0, upper)

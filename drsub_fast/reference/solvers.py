@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.reference.problem import as_function, as_region, lmo, project
@@ -75,7 +75,7 @@ def _exact(function, region, x, d, k, gap):
         return function.gradient(x + gamma * d) @ d
 
     if slope(low) > 0.0 > slope(high):
-        return brentq(slope, low, high, xtol=1e-15)
+        return scipy.optimize.brentq(slope, low, high, xtol=1e-15)
     return grid[best]
 
 

@@ -9,7 +9,7 @@ that `GeneralPolytope.min_max_norm_point` finds by the linear program min {t : -
 from collections import namedtuple
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from drsub_fast._checks import as_array, as_vector, entry
 from drsub_fast._jit import kernel

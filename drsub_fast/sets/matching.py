@@ -21,7 +21,7 @@ import math
 from collections import namedtuple
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from drsub_fast._checks import as_array, as_count, as_vector, require_at_least
 from drsub_fast._jit import kernel

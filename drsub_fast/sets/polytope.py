@@ -5,7 +5,7 @@ from collections import namedtuple
 from functools import cache
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from drsub_fast._checks import as_array, as_vector, entry, require_at_least
 from drsub_fast._jit import address_of, call_at, kernel
