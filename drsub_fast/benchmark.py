@@ -15,6 +15,10 @@ from scipy.optimize import Bounds, minimize
 from threadpoolctl import threadpool_limits
 
 from drsub_fast import reference
+from drsub_fast._driver import Run
+from drsub_fast._jit import kernel
+from drsub_fast.kernels import contract, evaluate, lmo, objective_work, prepare
+from drsub_fast.kernels import set_work as set_work_of
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.sets.budget import Budget
@@ -223,18 +227,41 @@ def first_lp_rows(sizes, seconds):
         )
 
 
+@kernel
+def _warm_steps(n_steps, objective, feasible_set, work, set_work, x, upper, v):
+    """Steps of length 0: the whole work of a step whose vertex is new to the objective and optimal for the oracle."""
+    value = evaluate(objective, work, x)
+    for _ in range(n_steps):
+        lmo(feasible_set, set_work, work.grad, upper, v)
+        prepare(objective, work, x, v)
+        value = contract(objective, work, x, v, 0.0, value)
+    return value
+
+
 def growth(sizes, seconds):
-    """Fitted exponent of the time of one warm step over n (m = n / 2), and the times."""
-    times = []
+    """How one warm step and the memory of a solve grow with n (m = n / 2).
+
+    Returns
+    -------
+    exponents : tuple of 2 floats
+        Of the time and of the bytes, fitted over n.
+    times, bytes : list of float
+    """
+    times, sizes_in_bytes = [], []
     for n in sizes:
         f, P = quadratic_problem(n, n // 2, seed=n)
+        run = Run(f, P, None, 1, "auto")
+        params, upper = (f.params, run.params), np.array(P.upper)
+        work, set_work, v = objective_work(params[0]), set_work_of(params[1]), np.empty(n)
         few, many = interleaved_medians(
-            [lambda: frank_wolfe(f, P, max_iter=100, tol=0.0), lambda: frank_wolfe(f, P, max_iter=1100, tol=0.0)],
+            [lambda k=k: _warm_steps(k, *params, work, set_work, np.zeros(n), upper, v) for k in (1, 101)],
             seconds,
         )
-        times.append(max(many - few, 1e-9) / 1000)
-    exponent = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
-    return exponent, times
+        times.append(max(many - few, 1e-9) / 100)
+        arrays = [part for tuple_ in params for part in tuple_ if isinstance(part, np.ndarray)]
+        sizes_in_bytes.append(sum(array.nbytes for array in arrays) + 8 * sum(run.size()))
+    fits = tuple(float(np.polyfit(np.log(sizes), np.log(y), 1)[0]) for y in (times, sizes_in_bytes))
+    return fits, times, sizes_in_bytes
 
 
 def table(quick=False):

@@ -329,9 +329,11 @@ def run_bench(args):
         times = [f"{1e3 * t:.4g} ms" for t in (row.baseline_time, row.time)]
         print(layout.format(row.task, row.size, row.baseline, *times, f"{row.ratio:.3g}x", row.agreement), flush=True)
     sizes = (64, 128, 256) if args.quick else (64, 128, 256, 512, 1024)
-    exponent, times = benchmark.growth(sizes, seconds=0.5 if args.quick else 3.0)
-    steps = ", ".join(f"{1e6 * t:.3g} us at n = {n}" for n, t in zip(sizes, times, strict=True))
-    print(f"a warm Frank-Wolfe step grows like n^{exponent:.2f} (m = n / 2): {steps}")
+    exponents, times, memory = benchmark.growth(sizes, seconds=0.5 if args.quick else 3.0)
+    steps = ", ".join(
+        f"{1e6 * t:.3g} us and {y / 1e6:.3g} MB at n = {n}" for n, t, y in zip(sizes, times, memory, strict=True)
+    )
+    print(f"a warm step grows like n^{exponents[0]:.2f}, its memory like n^{exponents[1]:.2f} (m = n / 2): {steps}")
     return 0
 
 

@@ -27,10 +27,13 @@ def test_rows_compare_equal_values():
             assert float(row.agreement.split()[-1]) < 1e-9
 
 
-def test_growth_fits_an_exponent():
-    exponent, times = benchmark.growth((4, 8, 16), seconds=0.0)
-    assert math.isfinite(exponent)
+def test_growth_fits_exponents():
+    exponents, times, memory = benchmark.growth((4, 8, 16), seconds=0.0)
+    assert all(map(math.isfinite, exponents))
     assert all(time > 0.0 for time in times)
+    assert 1.0 < exponents[1] < 2.0
+    # H, A, its transpose and the inverse of the working basis, and what is linear in n.
+    assert 8 * 2.25 * 16**2 < memory[-1] < 8 * (2.25 * 16**2 + 100 * 16)
 
 
 def test_warm_up_names_each_step(monkeypatch):
