@@ -810,12 +810,10 @@ def simplex_track(lp, work, rate):
         table[RATIO, j] = rate[j] * lp.scale[j] / numbers[UNIT]
     _reduced_costs(lp.A, work.W, table, work.places, state[RANK], RATIO, D_RATE)
     # The reduced costs d + g * d_rate keep their signs up to the smallest of these ratios.
-    limit = math.inf
     for v in range(table.shape[1]):
         growth = table[SIGN, v] * table[D_RATE, v]
-        if growth > 0.0:
-            limit = min(limit, (_DUAL_TOL - table[SIGN, v] * table[D, v]) / growth)
-    numbers[LIMIT] = limit
+        table[RATIO, v] = (_DUAL_TOL - table[SIGN, v] * table[D, v]) / growth if growth > 0.0 else math.inf
+    numbers[LIMIT] = _smallest(table)
     numbers[DECAY], numbers[GROWTH] = 1.0, 0.0
     state[TRACKED] = 1
     state[FOLLOWED] = 0
