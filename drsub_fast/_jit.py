@@ -248,7 +248,7 @@ class Kernel(CPUDispatcher):
     def __init__(self, py_func, **options):
         self._options, self._entries = options, {}
         wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        super().__init__(py_func, None, {"nopython": True} | options | wrappers, _LinkedCompiler)
+        super().__init__(py_func, {}, {"nopython": True} | options | wrappers, _LinkedCompiler)
         self.typingctx._remove_global(self)
         self.typingctx.insert_global(self, self._numba_type_)
         if CACHE_FOLDER is not None:
