@@ -164,6 +164,12 @@ class _LinkedCompiler(Compiler):
         super().__init__(typing_context, target_context, self.code(target_context.codegen(), "kernel"), *args)
 
 
+class _ApartCompiler(_LinkedCompiler):
+    def __init__(self, typing_context, target_context, library, arguments, return_type, flags, *args):
+        flags.noalias = True
+        super().__init__(typing_context, target_context, library, arguments, return_type, flags, *args)
+
+
 class _WholeCompiler(_LinkedCompiler):
     code = _WholeCode
 
@@ -245,10 +251,10 @@ class Kernel(CPUDispatcher):
     combination of literal numbers among them.
     """
 
-    def __init__(self, py_func, **options):
+    def __init__(self, py_func, compiler, **options):
         self._options, self._entries = options, {}
         wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        super().__init__(py_func, {}, {"nopython": True} | options | wrappers, _LinkedCompiler)
+        super().__init__(py_func, {}, {"nopython": True} | options | wrappers, compiler)
         self.typingctx._remove_global(self)
         self.typingctx.insert_global(self, self._numba_type_)
         if CACHE_FOLDER is not None:
@@ -291,7 +297,7 @@ def type_code(value):
     return numba.typeof(value)._code
 
 
-def kernel(function=None, *, reductions=False, memory=False):
+def kernel(function=None, *, reductions=False, memory=False, apart=False):
     """Compile a kernel: ``nogil``, numpy's error model, stored on disk.
 
     Parameters
@@ -303,13 +309,17 @@ def kernel(function=None, *, reductions=False, memory=False):
     memory : bool, default False
         The kernel allocates, returns arrays, or calls a function that is not a kernel. The others count no
         references to arrays, which costs more than small loops do.
+    apart : bool, default False
+        No element that the kernel writes is reached by two of its arguments, so that short loops need not begin
+        with a comparison of the places of their arrays.
     """
 
     def decorate(py_func):
         if config.DISABLE_JIT:
             return py_func
         flags = set(REDUCTION_FLAGS) if reductions else False
-        return Kernel(py_func, nogil=True, error_model="numpy", fastmath=flags, _nrt=memory)
+        compiler = _ApartCompiler if apart else _LinkedCompiler
+        return Kernel(py_func, compiler, nogil=True, error_model="numpy", fastmath=flags, _nrt=memory)
 
     return decorate if function is None else decorate(function)
 
