@@ -55,9 +55,10 @@ _dpotrf = _fortran("cython_lapack", "dpotrf")
 _dgesv = _fortran("cython_lapack", "dgesv")
 _dtrsm = _fortran("cython_blas", "dtrsm")
 _dgemm = _fortran("cython_blas", "dgemm")
+_dsyrk = _fortran("cython_blas", "dsyrk")
 
 _int = np.int32
-_RIGHT, _UPPER, _PLAIN, _TRANSPOSED = (np.uint8(ord(letter)) for letter in "RUNT")
+_RIGHT, _UPPER, _LOWER, _PLAIN, _TRANSPOSED = (np.uint8(ord(letter)) for letter in "RULNT")
 
 
 def potrf(A, n):
@@ -99,6 +100,19 @@ def _gemm(scale, A, m, B, n, k, C):
         # Rows may be parts of longer ones.
         lda, ldb, ldc = _int(A.strides[0] // 8), _int(B.strides[0] // 8), _int(C.strides[0] // 8)
         _dgemm((_PLAIN, _TRANSPOSED, _int(n), _int(m), _int(k), float(scale), B, ldb, A, lda, 1.0, C, ldc))
+
+    return compiled
+
+
+def syrk(scale, A, n, k, C):
+    """The upper triangle of C[:n, :n] += scale * A[:k, :n]' A[:k, :n]."""
+    C[:n, :n] += np.triu(scale * (A[:k, :n].T @ A[:k, :n]))
+
+
+@overload(syrk)
+def _syrk(scale, A, n, k, C):
+    def compiled(scale, A, n, k, C):
+        _dsyrk((_LOWER, _PLAIN, _int(n), _int(k), float(scale), A, _int(A.shape[1]), 1.0, C, _int(C.shape[1])))
 
     return compiled
 

@@ -26,6 +26,11 @@ def _gemm(scale, A, m, B, n, k, C):
 
 
 @kernel
+def _syrk(scale, A, n, k, C):
+    return _lapack.syrk(scale, A, n, k, C)
+
+
+@kernel
 def _gesv(A, n, pivots, B, m):
     return _lapack.gesv(A, n, pivots, B, m)
 
@@ -42,6 +47,15 @@ def definite(n, room, rng):
     A = np.full((room, room), 7.0)
     A[:n, :n] = B @ B.T + np.eye(n)
     return A
+
+
+def test_product_with_itself_touches_one_triangle(routine):
+    rng = np.random.default_rng(5)
+    A, C = rng.standard_normal((4, 9)), np.full((8, 8), 7.0)
+    routine("syrk")(-2.0, A, 6, 3, C)
+    expected = np.full((8, 8), 7.0)
+    expected[:6, :6] -= np.triu(2.0 * A[:3, :6].T @ A[:3, :6])
+    np.testing.assert_allclose(C, expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize("n", [1, 5, 40])
