@@ -37,7 +37,7 @@ import numpy as np
 
 from drsub_fast import _checks
 from drsub_fast._jit import address_of, call_at, kernel
-from drsub_fast._lapack import gemm, gesv, potrf, trsm
+from drsub_fast._lapack import gemm, gesv, potrf, syrk, trsm
 from drsub_fast._vector import add_scaled, assign, is_finite, slope
 from drsub_fast.objectives.base import Objective, derivative_along, register_objective
 
@@ -52,11 +52,13 @@ class SoftmaxParams(namedtuple("SoftmaxParams", "D machine")):
 
 
 #: Coordinates are numbered by position here: ``order[p]`` is the coordinate at position p, ``place`` its inverse. Row
-#: r of ``P`` is that of position r at the base, where its coordinate was ``base[r]``. The rows of ``U`` with their
-#: ``weight`` are the log, ``diagonal`` is diag P at the present x; a move changes the positions ``moved`` by
-#: ``delta``, and ``source`` says where their rows come from (here: the same). ``value`` is an answer.
+#: r of ``P`` is that of position r at the base, where its coordinate was ``base[r]``. The rows of ``U``,
+#: |w_a|^(1/2) u_a, with the ``sign`` of w_a are the log, ``diagonal`` is diag P at the present x; a move changes the
+#: positions ``moved`` by ``delta``, and ``source`` says where their rows come from (here: the same). Four are
+#: eliminated at a time, with the ``pivots``, so these arrays have three places more. ``value`` is an answer.
 SoftmaxWork = namedtuple(
-    "SoftmaxWork", "grad P U scratch weight diagonal base delta trial saved value order place moved source state"
+    "SoftmaxWork",
+    "grad P U scratch sign diagonal base delta trial saved pivots value order place moved source state",
 )
 
 # Slots of ``work.state``: rows held, how many of them the base may have above 0, rows of the log, whether all this
@@ -71,18 +73,14 @@ _NOISE = 4.0 * np.finfo(np.float64).eps
 #: A move that meets a pivot below this one gives way to a value from scratch.
 _LEAST_PIVOT = 1e-8
 #: Least and most rows of the log; n / 4 in between. A long log pays where P does not fit into the cache.
-_LEAST_LOG, _MOST_LOG = 32, 128
+_LEAST_LOG, _MOST_LOG = 64, 128
 #: Times the log is applied between two looks at the residual of a row of P, and the residual that asks for a fresh
 #: start.
 _WATCH_EVERY = 8
 _DRIFT = 1e-12
-#: Rows of P in one product when the log is applied, and rows copied together to the other triangle.
-_STRIP = 64
-_TILE = 8
 #: Pieces of the segment searched for a peak each, along directions of mixed signs.
 _PIECES = 8
-#: Rows eliminated together, the earlier ones being subtracted by one product (n = 256: 0.60 ms; blocks of 16
-#: 0.66, of 64 0.82).
+#: Rows from which a long log is subtracted by one product (n = 256: 0.60 ms; blocks of 16 0.66, of 64 0.82).
 _BLOCK = 32
 #: A factor (n, k) is used as it is from this n and this ratio n / k on, else L = B B' is formed. Value and
 #: gradient at n = 32, k = 8: 2.0 us against 5.0 us by L; n = 64, k = 16: 5.7 against 15 us.
@@ -92,92 +90,140 @@ _LOW_RANK_RATIO = 4
 _CLOSEST = "drsub_fast.nearest_psd(L) is the closest kernel"
 #: Multiplications from which a product is left to BLAS (n = 16, 8 rows: 0.40 us there, 0.52 us by loops).
 _BLAS_FROM = 1500
+#: Entries of the log from which it is subtracted by BLAS (24 rows: n = 128 with a log of 64 13 us by loops, 16 us
+#: there; n = 512 78 and 55 us).
+_BLAS_FROM_LOG = 8000
 
 
 @kernel
 def _size(params):
     n = params.D.shape[0]
-    return 3 * n * n + 7 * n + 1, 3 * n + 5
+    return 3 * n * n + 10 * n + 11, 3 * n + 8
 
 
 @kernel(memory=True)
 def _carve(params, floats, integers):
     n = params.D.shape[0]
     square = n * n
-    vectors = floats[3 * square :]
-    moved = integers[2 * n : 3 * n]
+    log = 2 * square + (n + 3) * n
+    vectors = floats[log:]
+    moved = integers[2 * n : 3 * n + 3]
     return SoftmaxWork(
         vectors[:n],
         floats[:square].reshape(n, n),
+        floats[2 * square : log].reshape(n + 3, n),
         floats[square : 2 * square].reshape(n, n),
-        floats[2 * square : 3 * square].reshape(n, n),
-        vectors[n : 2 * n],
-        vectors[2 * n : 3 * n],
-        vectors[3 * n : 4 * n],
-        vectors[4 * n : 5 * n],
-        vectors[5 * n : 6 * n],
-        vectors[6 * n : 7 * n],
-        vectors[7 * n :],
+        vectors[n : 2 * n + 3],
+        vectors[2 * n + 3 : 3 * n + 3],
+        vectors[3 * n + 3 : 4 * n + 3],
+        vectors[4 * n + 3 : 5 * n + 6],
+        vectors[5 * n + 6 : 6 * n + 6],
+        vectors[6 * n + 6 : 7 * n + 6],
+        vectors[7 * n + 6 : 7 * n + 10],
+        vectors[7 * n + 10 :],
         integers[:n],
         integers[n : 2 * n],
         moved,
         moved,
-        integers[3 * n :],
+        integers[3 * n + 3 :],
     )
 
 
-@kernel(reductions=True)
+@kernel(reductions=True, apart=True)
+def _subtract_log(a, b, c, d, U, sign, moved, first, stop):
+    """Subtracts sum sign_t U[t, i] U[t] from four rows, one i in ``moved`` each; t goes from ``first`` to ``stop``."""
+    i, j, k, m = moved[0], moved[1], moved[2], moved[3]
+    t = first
+    while t + 4 <= stop:
+        e, f, g, h = U[t], U[t + 1], U[t + 2], U[t + 3]
+        se, sf, sg, sh = sign[t], sign[t + 1], sign[t + 2], sign[t + 3]
+        ae, af, ag, ah = se * e[i], sf * f[i], sg * g[i], sh * h[i]
+        be, bf, bg, bh = se * e[j], sf * f[j], sg * g[j], sh * h[j]
+        ce, cf, cg, ch = se * e[k], sf * f[k], sg * g[k], sh * h[k]
+        de, df, dg, dh = se * e[m], sf * f[m], sg * g[m], sh * h[m]
+        for p in range(a.size):
+            a[p] -= ae * e[p] + af * f[p] + ag * g[p] + ah * h[p]
+            b[p] -= be * e[p] + bf * f[p] + bg * g[p] + bh * h[p]
+            c[p] -= ce * e[p] + cf * f[p] + cg * g[p] + ch * h[p]
+            d[p] -= de * e[p] + df * f[p] + dg * g[p] + dh * h[p]
+        t += 4
+    while t < stop:
+        e, se = U[t], sign[t]
+        ae, be, ce, de = se * e[i], se * e[j], se * e[k], se * e[m]
+        for p in range(a.size):
+            a[p] -= ae * e[p]
+            b[p] -= be * e[p]
+            c[p] -= ce * e[p]
+            d[p] -= de * e[p]
+        t += 1
+
+
+@kernel(reductions=True, apart=True)
+def _eliminate_four(a, b, c, d, diagonal, moved, delta, pivots):
+    """Eliminates four coordinates with the present rows a, b, c, d of P, which become rows of the log."""
+    i, j, k, m = moved[0], moved[1], moved[2], moved[3]
+    pivots[0] = 1.0 + delta[0] * a[i]
+    wa = delta[0] / pivots[0]
+    aj, ak, am = a[j], a[k], a[m]
+    ba = wa * aj
+    pivots[1] = 1.0 + delta[1] * (b[j] - ba * aj)
+    wb = delta[1] / pivots[1]
+    bk, bm = b[k] - ba * ak, b[m] - ba * am
+    ca, cb = wa * ak, wb * bk
+    pivots[2] = 1.0 + delta[2] * (c[k] - ca * ak - cb * bk)
+    wc = delta[2] / pivots[2]
+    cm = c[m] - ca * am - cb * bm
+    da, db, dc = wa * am, wb * bm, wc * cm
+    pivots[3] = 1.0 + delta[3] * (d[m] - da * am - db * bm - dc * cm)
+    wd = delta[3] / pivots[3]
+    ra, rb, rc, rd = math.sqrt(abs(wa)), math.sqrt(abs(wb)), math.sqrt(abs(wc)), math.sqrt(abs(wd))
+    for p in range(a.size):
+        ap = a[p]
+        bp = b[p] - ba * ap
+        cp = c[p] - ca * ap - cb * bp
+        dp = d[p] - da * ap - db * bp - dc * cp
+        diagonal[p] -= wa * ap * ap + wb * bp * bp + wc * cp * cp + wd * dp * dp
+        a[p] = ra * ap
+        b[p] = rb * bp
+        c[p] = rc * cp
+        d[p] = rd * dp
+
+
+@kernel
 def _eliminate(work, rows, logged, s, least):
     """Eliminates ``work.moved[:s]``, whose rows of P are ``rows[work.source[a]]`` minus the first rows of the log.
 
     Appends to the log, updates the diagonal and returns the change of f; NaN if a pivot is not above ``least``
     (relative), and then the diagonal is useless.
     """
-    diagonal, U, weight = work.diagonal, work.U, work.weight
+    U, sign, pivots = work.U, work.sign, work.pivots
     moved, source, delta = work.moved, work.source, work.delta
-    n = diagonal.size
+    n = U.shape[1]
+    for a in range(s, s + 3):  # moves by 0 make the last ones four
+        moved[a], source[a], delta[a] = moved[0], source[0], 0.0
     change = 0.0
     product = 1.0
-    for start in range(logged, logged + s, _BLOCK):
-        stop = min(logged + s, start + _BLOCK)
-        for a in range(start, stop):
-            r = source[a - logged]
-            for j in range(n):
-                U[a, j] = rows[r, j]
-        first = 0
-        if start * (stop - start) * n >= _BLAS_FROM:
-            first = start
-            for t in range(start):
-                for a in range(start, stop):
-                    work.scratch[t, a - start] = weight[t] * U[t, moved[a - logged]]
-            gemm(-1.0, work.scratch, stop - start, U, n, start, U[start:])
-        for a in range(start, stop):
-            i = moved[a - logged]
-            # Four rows a pass spare memory traffic; in place of a call, for the sake of small n.
-            t = first
-            while t + 4 <= a:
-                c0, c1 = weight[t] * U[t, i], weight[t + 1] * U[t + 1, i]
-                c2, c3 = weight[t + 2] * U[t + 2, i], weight[t + 3] * U[t + 3, i]
-                for j in range(n):
-                    U[a, j] -= c0 * U[t, j] + c1 * U[t + 1, j] + c2 * U[t + 2, j] + c3 * U[t + 3, j]
-                t += 4
-            if t + 2 <= a:
-                c0, c1 = weight[t] * U[t, i], weight[t + 1] * U[t + 1, i]
-                for j in range(n):
-                    U[a, j] -= c0 * U[t, j] + c1 * U[t + 1, j]
-                t += 2
-            if t < a:
-                c0 = weight[t] * U[t, i]
-                for j in range(n):
-                    U[a, j] -= c0 * U[t, j]
-            move = delta[a - logged]
-            pivot = 1.0 + move * U[a, i]
-            if not pivot > least * (1.0 + abs(move * rows[source[a - logged], i])):
+    for done in range(0, s, 4):
+        start = logged + done
+        if done % _BLOCK == 0:
+            block = min(s - done + 3, _BLOCK) // 4 * 4
+            for a in range(done, done + block):
+                assign(U[logged + a], rows[source[a]])
+            first = 0
+            if start * n >= _BLAS_FROM_LOG:
+                first = start
+                for t in range(start):
+                    for a in range(block):
+                        work.scratch[t, a] = sign[t] * U[t, moved[done + a]]
+                gemm(-1.0, work.scratch, block, U, n, start, U[start:])
+        a, b, c, d = U[start], U[start + 1], U[start + 2], U[start + 3]
+        _subtract_log(a, b, c, d, U, sign, moved[done:], first, start)
+        _eliminate_four(a, b, c, d, work.diagonal, moved[done:], delta[done:], pivots)
+        for t in range(done, min(done + 4, s)):
+            pivot = pivots[t - done]
+            sign[logged + t] = math.copysign(1.0, delta[t])
+            if not pivot > least * (1.0 + abs(delta[t] * rows[source[t], moved[t]])):
                 return np.nan
-            w = move / pivot
-            weight[a] = w
-            for j in range(n):
-                diagonal[j] -= w * U[a, j] * U[a, j]
             product *= pivot
             if not 1e-200 < product < 1e200:
                 change += math.log(product)
@@ -320,23 +366,48 @@ def _hold_rows(params, work, d):
     work.state[_HELD] = count
 
 
+@kernel(apart=True)
+def _transpose_four(P, start, stop, a, b, c, d):
+    """Copies four columns of P, from ``start`` on and down to row ``stop``, into the rows a, b, c, d."""
+    for p in range(stop):
+        row = P[p]
+        a[p] = row[start]
+        b[p] = row[start + 1]
+        c[p] = row[start + 2]
+        d[p] = row[start + 3]
+
+
+@kernel
+def _mirror(P, n):
+    """Copies the upper triangle of P[:n, :n] to the lower one."""
+    for start in range(0, n, 4):
+        known = 0
+        if start + 4 <= n:
+            _transpose_four(P, start, start, P[start], P[start + 1], P[start + 2], P[start + 3])
+            known = start
+        for r in range(start, min(n, start + 4)):
+            for p in range(known, r):
+                P[r, p] = P[p, r]
+
+
 @kernel
 def _apply_log(params, work, x):
     """Makes x the base: holds its support, and P -= sum of w_a u_a u_a' over the log, on the rows that are held."""
     _hold_rows(params, work, x)
-    P, U, weight, scratch = work.P, work.U, work.weight, work.scratch
+    P, U, sign = work.P, work.U, work.sign
+    n = x.size
     count, logged = work.state[_HELD], work.state[_LOGGED]
-    for t in range(logged):
-        for r in range(count):
-            scratch[t, r] = weight[t] * U[t, r]
-    for start in range(0, count, _STRIP):
-        stop = min(count, start + _STRIP)
-        _subtract_product(scratch, U, logged, P, start, stop)
-    for start in range(_STRIP, count, _TILE):
-        stop = min(count, start + _TILE)
-        for p in range(start // _STRIP * _STRIP):
-            for r in range(start, stop):
-                P[r, p] = P[p, r]
+    start = 0
+    while start < logged:
+        stop = start + 1
+        while stop < logged and sign[stop] == sign[start]:
+            stop += 1
+        rows = U[start:]
+        syrk(-sign[start], rows, count, stop - start, P)
+        if count < n:
+            gemm(-sign[start], rows, count, rows[:, count:], n - count, stop - start, P[:, count:])
+        start = stop
+    _mirror(P, count)
     for r in range(count):
         work.base[r] = x[work.order[r]]
     work.state[_BASE] = count
@@ -569,7 +640,8 @@ LowRankSoftmaxParams = namedtuple("LowRankSoftmaxParams", "B BT")
 #: ``rows`` are the rows of P at ``inner`` of the coordinates near 1; the rest is as in `SoftmaxWork`, positions being
 #: coordinates.
 LowRankSoftmaxWork = namedtuple(
-    "LowRankSoftmaxWork", "grad diagonal trial saved inner weight delta T H picked scaled rows U scratch moved source"
+    "LowRankSoftmaxWork",
+    "grad diagonal trial saved inner sign delta pivots T H picked scaled rows U scratch moved source",
 )
 
 #: Coordinates above 1 - _NEAR_ONE are moved there one by one: 1 / (1 - x) would cost them their digits.
@@ -586,33 +658,35 @@ def _room_near_one(params):
 @kernel
 def _low_rank_size(params):
     n, k = params.B.shape
-    return 6 * n + k * k + 3 * n * k + 3 * n * _room_near_one(params), 2 * n
+    return 9 * n + 10 + k * k + 3 * n * k + 3 * n * _room_near_one(params), 2 * n + 6
 
 
 @kernel(memory=True)
 def _low_rank_carve(params, floats, integers):
     n, k = params.B.shape
     room = _room_near_one(params)
-    square = 6 * n
+    square = 6 * n + 10
     tall = square + k * k
     near = tall + 3 * n * k
+    log = near + 2 * n * room
     return LowRankSoftmaxWork(
         floats[:n],
         floats[:n],
         floats[n : 2 * n],
         floats[2 * n : 3 * n],
         floats[3 * n : 4 * n],
-        floats[4 * n : 5 * n],
-        floats[5 * n : square],
+        floats[4 * n : 5 * n + 3],
+        floats[5 * n + 3 : 6 * n + 6],
+        floats[6 * n + 6 : square],
         floats[square:tall].reshape(k, k),
         floats[tall : tall + n * k].reshape(k, n),
         floats[tall + n * k : tall + 2 * n * k].reshape(n, k),
         floats[tall + 2 * n * k : near].reshape(n, k),
         floats[near : near + n * room].reshape(room, n),
-        floats[near + n * room : near + 2 * n * room].reshape(room, n),
-        floats[near + 2 * n * room : near + 3 * n * room].reshape(room, n),
-        integers[:n],
-        integers[n : 2 * n],
+        floats[log:].reshape(room + 3, n),
+        floats[near + n * room : log].reshape(room, n),
+        integers[: n + 3],
+        integers[n + 3 :],
     )
 
 
@@ -627,7 +701,7 @@ def _set_near_one_apart(work, x):
     for exactly in (True, False):
         for i in range(x.size):
             if x[i] == 1.0 if exactly else 1.0 - _NEAR_ONE < x[i] < 1.0:
-                if s == work.U.shape[0]:
+                if s == work.rows.shape[0]:
                     return -1 if exactly else s
                 work.inner[i] = 0.0
                 work.moved[s] = i
