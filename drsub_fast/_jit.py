@@ -308,7 +308,7 @@ def kernel(function=None, *, reductions=False, memory=False, apart=False):
         Allow the compiler to reorder sums (`REDUCTION_FLAGS`), so that reductions vectorise.
     memory : bool, default False
         The kernel allocates, returns arrays, or calls a function that is not a kernel. The others count no
-        references to arrays, which costs more than small loops do.
+        references to arrays, which costs more than small loops do; so Numba cannot hand arrays of theirs to Python.
     apart : bool, default False
         No element that the kernel writes is reached by two of its arguments, so that short loops need not begin
         with a comparison of the places of their arrays.
