@@ -3,6 +3,7 @@
 import numpy as np
 
 from bench.problems import IMPLS, cold_lmo, quadratic_problem, skip_slow_reference, softmax_problem
+from drsub_fast import kernels
 from drsub_fast.reference.problem import as_function
 
 SIZES = [16, 64, 100, 256, 500]
@@ -44,14 +45,16 @@ class WarmOracle:
         steps = np.linspace(0.0, 0.5, 100)
         self.costs = [first + t * np.abs(first) * (rng.random(n) - 1.0) for t in steps]
         self.upper = np.array(self.P.upper)
-        self.oracle = self.P.warm_lmo() if impl == "fast" else self.P.solver(self.upper)
+        self.oracle = self.P.solver(self.upper)
+        self.arrays, self.v = self.P.params(), np.empty(n)
+        self.work = kernels.set_work(self.arrays)
 
     def time_lmo(self, impl, n):
         for cost in self.costs:
             if impl == "reference":
                 cold_lmo(self.P, cost)
             elif impl == "fast":
-                self.oracle(cost)
+                kernels.lmo(self.arrays, self.work, cost, self.upper, self.v)
             else:
                 self.oracle.maximize(cost, self.upper)
 
