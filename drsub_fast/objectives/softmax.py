@@ -90,6 +90,8 @@ _LOW_RANK_RATIO = 4
 _CLOSEST = "drsub_fast.nearest_psd(L) is the closest kernel"
 #: Multiplications from which a product is left to BLAS (n = 16, 8 rows: 0.40 us there, 0.52 us by loops).
 _BLAS_FROM = 1500
+#: Rows up to which BLAS would spend most of its time on packing the other factor.
+_FEW_ROWS = 10
 #: Entries of the log from which it is subtracted by BLAS (24 rows: n = 128 with a log of 64 13 us by loops, 16 us
 #: there; n = 512 78 and 55 us).
 _BLAS_FROM_LOG = 8000
@@ -310,7 +312,7 @@ def _evaluate_anew(params, work, x):
 def _subtract_product(A, B, k, C, start, stop):
     """C[start:stop, start:] -= A[:k, start:stop]' B[:k, start:]."""
     n = C.shape[1]
-    if (stop - start) * (n - start) * k >= _BLAS_FROM:
+    if stop - start > _FEW_ROWS and (stop - start) * (n - start) * k >= _BLAS_FROM:
         gemm(-1.0, A[:, start:], stop - start, B[:, start:], n - start, k, C[start:, start:])
         return
     t = 0
