@@ -160,24 +160,30 @@ def _subtract_log(a, b, c, d, U, sign, moved, first, stop):
         t += 1
 
 
+@kernel
+def _share(delta, pivot):
+    """delta / pivot; 0 where the pivot is 0, which the caller refuses."""
+    return delta / pivot if pivot != 0.0 else 0.0
+
+
 @kernel(reductions=True, apart=True)
 def _eliminate_four(a, b, c, d, diagonal, moved, delta, pivots):
     """Eliminates four coordinates with the present rows a, b, c, d of P, which become rows of the log."""
     i, j, k, m = moved[0], moved[1], moved[2], moved[3]
     pivots[0] = 1.0 + delta[0] * a[i]
-    wa = delta[0] / pivots[0]
+    wa = _share(delta[0], pivots[0])
     aj, ak, am = a[j], a[k], a[m]
     ba = wa * aj
     pivots[1] = 1.0 + delta[1] * (b[j] - ba * aj)
-    wb = delta[1] / pivots[1]
+    wb = _share(delta[1], pivots[1])
     bk, bm = b[k] - ba * ak, b[m] - ba * am
     ca, cb = wa * ak, wb * bk
     pivots[2] = 1.0 + delta[2] * (c[k] - ca * ak - cb * bk)
-    wc = delta[2] / pivots[2]
+    wc = _share(delta[2], pivots[2])
     cm = c[m] - ca * am - cb * bm
     da, db, dc = wa * am, wb * bm, wc * cm
     pivots[3] = 1.0 + delta[3] * (d[m] - da * am - db * bm - dc * cm)
-    wd = delta[3] / pivots[3]
+    wd = _share(delta[3], pivots[3])
     ra, rb, rc, rd = math.sqrt(abs(wa)), math.sqrt(abs(wb)), math.sqrt(abs(wc)), math.sqrt(abs(wd))
     for p in range(a.size):
         ap = a[p]
