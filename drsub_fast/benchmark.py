@@ -1,6 +1,6 @@
 """The speed table of `drsub-fast bench`: ratios to what a user would write otherwise, measured here and now.
 
-Each row times both sides in turn, one BLAS thread, after a first uncounted call, and compares medians; values
+Each row times both sides in turn, one BLAS thread, after uncounted calls, and compares medians; values
 must agree, or the row says so. Three baselines: the numpy loop with a cold linear program per step
 (`drsub_fast.reference`), the same loop around one warm HiGHS model, and SciPy's SLSQP.
 """
@@ -59,17 +59,30 @@ class Row:
         return self.baseline_time / self.time
 
 
+#: A turn of a call lasts about this many seconds, or one call: a single call right after a long one of another kind
+#: mostly measures how long it takes to bring code and data back into the caches.
+_TURN = 0.02
+
+
 def interleaved_medians(calls, seconds, least=3):
-    """Median seconds of each call, taken in turn for about ``seconds`` in all, after one uncounted round."""
+    """Median seconds of each call, taken in turn for about ``seconds`` in all, after one uncounted round.
+
+    Each turn repeats the call for `_TURN` seconds and counts once, by the mean.
+    """
+    repeats = []
     for call in calls:
         call()
+        start = time.perf_counter()
+        call()
+        repeats.append(1 + int(_TURN / max(time.perf_counter() - start, 1e-6)))
     times = [[] for _ in calls]
     end = time.perf_counter() + seconds
     while len(times[0]) < least or time.perf_counter() < end:
-        for call, mine in zip(calls, times, strict=True):
+        for call, count, mine in zip(calls, repeats, times, strict=True):
             start = time.perf_counter()
-            call()
-            mine.append(time.perf_counter() - start)
+            for _ in range(count):
+                call()
+            mine.append((time.perf_counter() - start) / count)
     return [float(np.median(mine)) for mine in times]
 
 
