@@ -327,7 +327,8 @@ def run_bench(args):
     print(layout.format("task", "size", "against", "theirs", "ours", "ratio", "values"))
     for row in benchmark.table(args.quick):
         times = [f"{1e3 * t:.4g} ms" for t in (row.baseline_time, row.time)]
-        print(layout.format(row.task, row.size, row.baseline, *times, f"{row.ratio:.{1 if row.ratio < 10.0 else 0}f}x", row.agreement), flush=True)
+        ratio = f"{row.ratio:.{1 if row.ratio < 10.0 else 0}f}x"
+        print(layout.format(row.task, row.size, row.baseline, *times, ratio, row.agreement), flush=True)
     sizes = (64, 128, 256) if args.quick else (64, 128, 256, 512, 1024)
     exponents, times, memory = benchmark.growth(sizes, seconds=0.5 if args.quick else 3.0)
     steps = ", ".join(
