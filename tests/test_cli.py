@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse
+from file_checks import refused_in_one_line
 
 import drsub_fast as ds
 from drsub_fast import paper
@@ -175,14 +176,7 @@ GOOD = {"H": -np.eye(2), "h": np.ones(2), "A": np.ones((1, 2)), "b": np.ones(1)}
     ],
 )
 def test_bad_problems_are_one_line_and_status_2(change, message, tmp_path, capsys):
-    path = tmp_path / "bad.npz"
-    np.savez(path, **{name: value for name, value in (GOOD | change).items() if value is not None})
-    with pytest.raises(ValueError, match=message):
-        read_problem(path)
-    assert main(["solve", str(path)]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"drsub-fast: error: {path}: ")
-    assert error.count("\n") == 1
+    refused_in_one_line(tmp_path / "bad.npz", GOOD | change, message, capsys)
 
 
 @pytest.mark.parametrize(
