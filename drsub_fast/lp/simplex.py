@@ -409,6 +409,12 @@ def _smallest(table):
 # ---- primal simplex
 
 
+@kernel
+def _room(table, v, rate):
+    """How far a variable may go up (rate > 0) or down."""
+    return table[BOUND, v] - table[VALUE, v] if rate > 0.0 else table[VALUE, v]
+
+
 @kernel(reductions=True)
 def _primal_pivots(A, AT, W, table, places, state, left):
     """Primal pivots from a feasible basis, at most ``left``: (outcome, pivots left).
@@ -436,22 +442,21 @@ def _primal_pivots(A, AT, W, table, places, state, left):
         # Two-pass ratio test: the largest pivot among the variables that block within tolerance.
         for v in range(total):
             rate = direction * table[DELTA, v]
-            room = (table[BOUND, v] - table[VALUE, v] if rate > 0.0 else table[VALUE, v]) + _PRIMAL_TOL
+            room = _room(table, v, rate) + _PRIMAL_TOL
             table[RATIO, v] = room / abs(rate) if abs(rate) > _PIVOT_TOL else math.inf
         limit = _smallest(table)
         leaving, step = entering, table[BOUND, entering]
         if step > limit:
             for v in range(total):
                 rate = direction * table[DELTA, v]
-                room = table[BOUND, v] - table[VALUE, v] if rate > 0.0 else table[VALUE, v]
                 size = abs(rate)
-                table[RATIO, v] = size if size > _PIVOT_TOL and room <= limit * size else 0.0
+                blocks = size > _PIVOT_TOL and _room(table, v, rate) <= limit * size
+                table[RATIO, v] = size if blocks else 0.0
             leaving = _largest(table)
             if leaving < 0:
                 return UNRELIABLE, left
             rate = direction * table[DELTA, leaving]
-            room = table[BOUND, leaving] - table[VALUE, leaving] if rate > 0.0 else table[VALUE, leaving]
-            step = max(room / abs(rate), 0.0)
+            step = max(_room(table, leaving, rate) / abs(rate), 0.0)
         step *= direction
         for v in range(total):
             table[VALUE, v] += step * table[DELTA, v]
