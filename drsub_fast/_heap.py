@@ -1,6 +1,11 @@
-"""Binary heap of items (indices) ordered by a key, the smallest first, in an array of the caller's."""
+"""Binary heap of items (indices) in an array of the caller's: the smallest key first, of equal ones the last item."""
 
 from drsub_fast._jit import kernel
+
+
+@kernel
+def _precedes(key, a, b):
+    return key[a] < key[b] or (key[a] == key[b] and a > b)
 
 
 @kernel
@@ -12,9 +17,9 @@ def sift_down(heap, start, count, key):
         child = 2 * place + 1
         if child >= count:
             break
-        if child + 1 < count and key[heap[child + 1]] < key[heap[child]]:
+        if child + 1 < count and _precedes(key, heap[child + 1], heap[child]):
             child += 1
-        if key[heap[child]] >= key[item]:
+        if not _precedes(key, heap[child], item):
             break
         heap[place] = heap[child]
         place = child
@@ -34,7 +39,7 @@ def push(heap, count, key, item):
     place = count
     while place > 0:
         parent = (place - 1) // 2
-        if key[heap[parent]] <= key[item]:
+        if not _precedes(key, item, heap[parent]):
             break
         heap[place] = heap[parent]
         place = parent

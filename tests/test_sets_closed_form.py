@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import linprog, minimize_scalar
 
 import drsub_fast as ds
+from drsub_fast.sets.base import OK, lmo, set_carve, set_size
 
 SIZES = [1, 2, 5, 12, 40]
 
@@ -85,6 +86,27 @@ def test_oracle_is_optimal(kind):
             assert (v <= upper).all()
             best = best_on_ball(P, direction, upper) if kind == "ball" else best_by_linprog(P, direction, upper)
             assert direction @ v == pytest.approx(best, rel=1e-7, abs=1e-7)
+
+
+@pytest.mark.parametrize("change", ["slow", "sudden"])
+def test_knapsack_oracle_is_the_greedy_fill_whatever_it_was_asked_before(change):
+    rng = np.random.default_rng(7)
+    for _ in range(60):
+        n = int(rng.integers(1, 60))
+        # Exact arithmetic: halves and quarters, with ties.
+        weights, upper = rng.choice([0.5, 1.0, 2.0], n), rng.choice([0.0, 0.25, 0.5, 1.0], n)
+        P = ds.Knapsack(weights, rng.integers(0, 4 * n) / 8, upper)
+        n_floats, n_integers = set_size(P.params())
+        work = set_carve(P.params(), np.full(n_floats, np.nan), np.zeros(n_integers, np.int64))
+        direction, v = rng.integers(-2, 9, n) * 1.0, np.empty(n)
+        for _ in range(8):
+            assert lmo(P.params(), work, direction, P.upper, v) == OK
+            left = P.budget
+            for j in np.argsort(-direction / weights, kind="stable"):
+                amount = min(P.upper[j], left / weights[j]) if direction[j] > 0.0 else 0.0
+                assert v[j] == amount
+                left -= amount * weights[j]
+            direction -= rng.integers(0, 2, n) * (0.25 if change == "slow" else rng.choice([-6.0, 6.0]))
 
 
 @pytest.mark.parametrize("kind", KINDS)

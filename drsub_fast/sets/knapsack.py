@@ -3,9 +3,11 @@
 `Knapsack` is the case of one group, `Budget` of one group with unit weights, `PartitionMatroid` of unit
 weights; `Simplex` asks for equality. One family of kernels serves them all.
 
-Oracle: in every group, fill the coordinates of largest d_j / w_j > 0 until the capacity is spent (the
-continuous knapsack, Dantzig 1957). A heap of the r best so far is passed by most of s coordinates with one
-comparison: O(s + r log r log(s / r)) for random costs. With equality the sign of d_j does not matter.
+Oracle: in every group, fill the coordinates of largest d_j / w_j > 0 until the capacity is spent, equal ones in
+their order (the continuous knapsack, Dantzig 1957). A heap of the r best so far is passed by most of s coordinates
+with one comparison: O(s + r log r log(s / r)) for random costs. The least ratios of the last two calls say what to
+expect of this one's: what is below does not even enter the heap, unless the rest leaves capacity unused. With
+equality the sign of d_j does not matter.
 
 Projection: x = clip(y - t w, 0, upper) with the multiplier t of the group's constraint, t >= 0 unless it is
 an equality. The load sum w_j x_j is piecewise linear and falling in t: bisect its breakpoints, then
@@ -18,12 +20,13 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._checks import as_real, as_vector
-from drsub_fast._heap import pop, push
+from drsub_fast._heap import heapify, pop, push
 from drsub_fast._jit import kernel
 from drsub_fast.sets.base import FAILED, OK, FeasibleSet, register_set
 
 KnapsackParams = namedtuple("KnapsackParams", "members start weights capacity equality")
-KnapsackWork = namedtuple("KnapsackWork", "score points heap")
+#: ``least`` holds, for each group, the least ratio in the heap at the end of the last call and of the one before.
+KnapsackWork = namedtuple("KnapsackWork", "ratio points least heap calls")
 
 #: Part of the capacity that an equality may miss by rounding.
 _SLACK = 1e-12
@@ -32,13 +35,15 @@ _SLACK = 1e-12
 @kernel
 def _size(params):
     n = params.weights.size
-    return 3 * n + 1, n
+    return 3 * n + 1 + 2 * params.capacity.size, n + 1
 
 
 @kernel(memory=True)
 def _carve(params, floats, integers):
     n = params.weights.size
-    return KnapsackWork(floats[:n], floats[n : 3 * n + 1], integers)
+    end = 3 * n + 1
+    least = floats[end : end + 2 * params.capacity.size].reshape(params.capacity.size, 2)
+    return KnapsackWork(floats[:n], floats[n:end], least, integers[:n], integers[n : n + 1])
 
 
 @kernel
@@ -57,36 +62,65 @@ def _fill(heap, count, weights, upper, capacity, v):
 
 
 @kernel
-def _lmo(params, work, direction, upper, v):
-    members, start, weights, capacities = params.members, params.start, params.weights, params.capacity
-    score, heap = work.score, work.heap
-    for j in range(v.size):
+def _expected_ratio(work, g, floor):
+    """A ratio that the least one of this call will hardly be below: it moves by less than 1.5 times its last move."""
+    if work.calls[0] < 2:
+        return floor
+    last, before = work.least[g, 0], work.least[g, 1]
+    expected = last - 1.5 * abs(last - before)
+    return expected if expected > floor else floor  # NaN, of infinite ratios, included
+
+
+@kernel
+def _select(params, work, g, direction, upper, floor, v):
+    """(count, load, least) of a heap of the best items above ``floor``, as few as use the capacity up.
+
+    To enter, an item must beat ``least``. Items of no weight are filled at once.
+    """
+    ratio, heap, capacity = work.ratio, work.heap, params.capacity[g]
+    count, load, least = 0, 0.0, floor
+    for i in range(params.start[g], params.start[g + 1]):
+        j = params.members[i]
+        w = params.weights[j]
         v[j] = 0.0
-    for g in range(capacities.size):
-        # The heap holds the best items so far, as few as use the capacity up; to enter, an item must beat ``least``.
-        count, load, capacity = 0, 0.0, capacities[g]
-        least = -math.inf if params.equality else 0.0
-        for i in range(start[g], start[g + 1]):
-            j = members[i]
-            w = weights[j]
-            if not direction[j] > least * w or upper[j] <= 0.0:
-                continue
-            if w == 0.0:
-                v[j] = upper[j]
-                continue
-            score[j] = direction[j] / w
-            push(heap, count, score, j)
+        if not direction[j] > least * w or upper[j] <= 0.0:
+            continue
+        if w == 0.0:
+            v[j] = upper[j]
+            continue
+        ratio[j] = direction[j] / w
+        load += w * upper[j]
+        if least > floor:
+            push(heap, count, ratio, j)
             count += 1
-            load += w * upper[j]
-            while load - weights[heap[0]] * upper[heap[0]] >= capacity:
-                load -= weights[heap[0]] * upper[heap[0]]
-                pop(heap, count, score)
-                count -= 1
-            if load >= capacity:
-                least = score[heap[0]]
-        left = _fill(heap, count, weights, upper, capacity, v)
-        if params.equality and left > _SLACK * capacity:
+        else:
+            heap[count] = j
+            count += 1
+            if load < capacity:
+                continue
+            heapify(heap, count, ratio)
+        while load - params.weights[heap[0]] * upper[heap[0]] >= capacity:
+            load -= params.weights[heap[0]] * upper[heap[0]]
+            pop(heap, count, ratio)
+            count -= 1
+        least = ratio[heap[0]]
+    return count, load, least
+
+
+@kernel
+def _lmo(params, work, direction, upper, v):
+    capacities, least = params.capacity, work.least
+    floor = -math.inf if params.equality else 0.0
+    for g in range(capacities.size):
+        expected = _expected_ratio(work, g, floor)
+        count, load, last = _select(params, work, g, direction, upper, expected, v)
+        if load < capacities[g] and expected > floor:
+            count, load, last = _select(params, work, g, direction, upper, floor, v)
+        least[g, 1], least[g, 0] = least[g, 0], last
+        left = _fill(work.heap, count, params.weights, upper, capacities[g], v)
+        if params.equality and left > _SLACK * capacities[g]:
             return FAILED
+    work.calls[0] += 1
     return OK
 
 
