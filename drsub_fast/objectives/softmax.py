@@ -314,7 +314,13 @@ def _evaluate_anew(params, work, x):
     return value
 
 
-@kernel(reductions=True)
+@kernel(reductions=True, apart=True)
+def _subtract_four(row, c0, c1, c2, c3, b0, b1, b2, b3):
+    for j in range(row.size):
+        row[j] -= c0 * b0[j] + c1 * b1[j] + c2 * b2[j] + c3 * b3[j]
+
+
+@kernel
 def _subtract_product(A, B, k, C, start, stop):
     """C[start:stop, start:] -= A[:k, start:stop]' B[:k, start:]."""
     n = C.shape[1]
@@ -323,15 +329,13 @@ def _subtract_product(A, B, k, C, start, stop):
         return
     t = 0
     while t + 4 <= k:
+        b0, b1, b2, b3 = B[t, start:], B[t + 1, start:], B[t + 2, start:], B[t + 3, start:]
         for r in range(start, stop):
-            c0, c1, c2, c3 = A[t, r], A[t + 1, r], A[t + 2, r], A[t + 3, r]
-            for j in range(start, n):
-                C[r, j] -= c0 * B[t, j] + c1 * B[t + 1, j] + c2 * B[t + 2, j] + c3 * B[t + 3, j]
+            _subtract_four(C[r, start:], A[t, r], A[t + 1, r], A[t + 2, r], A[t + 3, r], b0, b1, b2, b3)
         t += 4
     while t < k:
         for r in range(start, stop):
-            for j in range(start, n):
-                C[r, j] -= A[t, r] * B[t, j]
+            add_scaled(C[r, start:], -A[t, r], B[t, start:])
         t += 1
 
 
