@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
-from drsub_fast.lp.simplex import COST, D_RATE, PHASE, PIVOTS, READY, TROUBLES, UNIT, D, simplex_maximize
+from drsub_fast.lp.simplex import COST, D_RATE, NONBASIC, PHASE, PIVOTS, READY, TROUBLES, UNIT, D, simplex_maximize
 from drsub_fast.sets.base import OK, PAUSED, follow, set_carve, set_size, track
 
 
@@ -34,7 +34,8 @@ class Oracle:
         unit = self.work.numbers[UNIT]
         if unit == 0.0:
             return 0.0
-        y = np.maximum(-self.work.table[D, n:], 0.0)
+        y, nonbasic = np.zeros(self.P.m), self.work.places[NONBASIC, :n]
+        y[nonbasic[nonbasic >= n] - n] = np.maximum(-self.work.table[D, :n][nonbasic >= n], 0.0)
         reduced = cost * p.scale / unit - p.A.T @ y
         room = np.divide(upper, p.scale, out=np.zeros(n), where=p.scale > 0.0)
         return unit * (p.b @ y + room @ np.maximum(reduced, 0.0))
@@ -272,7 +273,7 @@ def test_follow_says_when_the_vertex_changes(additive):
             assert track(oracle.params, oracle.work, H @ v if additive else H @ v + h)
     assert kept > 20
     assert np.isfinite(oracle.work.table[COST, :n]).all()
-    assert np.isfinite(oracle.work.table[D_RATE]).all()
+    assert np.isfinite(oracle.work.table[D_RATE, :n]).all()
 
 
 def test_workspace_of_the_solver_mode_is_small():

@@ -12,7 +12,6 @@ from drsub_fast._jit import address_of, call_at, kernel
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.projection import project_onto_rows
 from drsub_fast.lp.simplex import (
-    N_STATE,
     simplex_carve,
     simplex_follow,
     simplex_load,
@@ -26,8 +25,11 @@ from drsub_fast.sets.base import NEEDS_SOLVER, FeasibleSet, register_set
 KERNEL, HIGHS = 0, 1
 
 #: The data in scaled units (see `scale_polytope`), the unit of each column, the mode, and the address of the
-#: compiled simplex in this process.
-PolytopeParams = namedtuple("PolytopeParams", "A AT b scale mode simplex")
+#: compiled `_machine` in this process.
+PolytopeParams = namedtuple("PolytopeParams", "A b scale mode machine")
+
+# What `_machine` is asked for.
+_MAXIMIZE, _TRACK = range(2)
 
 
 @kernel
@@ -52,35 +54,36 @@ def scale_polytope(A, b, upper, params):
         params.b[i] = b[i] * per_unit if b[i] > 0.0 else 1.0
         for j in range(n):
             params.A[i, j] = A[i, j] * per_unit * params.scale[j]
-        for j in range(n):
-            params.AT[j, i] = params.A[i, j]
 
 
 @kernel
 def _size(params):
-    if params.mode == HIGHS:
-        return 1, N_STATE
     return simplex_size(params.A.shape[0], params.A.shape[1])
 
 
 @kernel(memory=True)
 def _carve(params, floats, integers):
-    m, n = params.A.shape
-    if params.mode == HIGHS:
-        n = m = 0
-    return simplex_carve(m, n, floats, integers)
+    return simplex_carve(params.A.shape[0], params.A.shape[1], floats, integers)
+
+
+@kernel
+def _machine(params, work, task, direction, upper, v):
+    """What is compiled once, not again inside every loop."""
+    if task == _TRACK:
+        return int(simplex_track(params, work, direction))
+    return simplex_maximize(params, work, direction, upper, v)
 
 
 @kernel
 def _lmo(params, work, direction, upper, v):
     if params.mode == HIGHS:
         return NEEDS_SOLVER
-    return call_at(simplex_maximize, params.simplex, (params, work, direction, upper, v))
+    return call_at(_machine, params.machine, (params, work, _MAXIMIZE, direction, upper, v))
 
 
 @kernel
 def _track(params, work, rate):
-    return params.mode == KERNEL and simplex_track(params, work, rate)
+    return params.mode == KERNEL and call_at(_machine, params.machine, (params, work, _TRACK, rate, rate, rate)) != 0
 
 
 @kernel
@@ -92,17 +95,17 @@ register_set(PolytopeParams, set_size=_size, set_carve=_carve, lmo=_lmo, track=_
 
 
 @cache
-def _compiled_simplex():
-    """Address of the simplex, compiled for any parameters (all have the same types)."""
-    params = PolytopeParams(np.zeros((1, 1)), np.zeros((1, 1)), np.ones(1), np.ones(1), KERNEL, 0)
+def _compiled_machine():
+    """Address of `_machine`, compiled for any parameters (all have the same types)."""
+    params = PolytopeParams(np.zeros((1, 1)), np.ones(1), np.ones(1), KERNEL, 0)
     work = _carve(params, *map(np.zeros, _size(params), (float, np.int64)))
-    return address_of(simplex_maximize, params, work, params.b, params.b, params.b)
+    return address_of(_machine, params, work, _MAXIMIZE, params.b, params.b, params.b)
 
 
 def blank_params(m, n, mode):
     """Parameters to be filled in by `scale_polytope`."""
-    address = _compiled_simplex() if mode == KERNEL else 0
-    return PolytopeParams(np.empty((m, n)), np.empty((n, m)), np.empty(m), np.empty(n), mode, address)
+    address = _compiled_machine() if mode == KERNEL else 0
+    return PolytopeParams(np.empty((m, n)), np.empty(m), np.empty(n), mode, address)
 
 
 def _as_constraint_matrix(A):
