@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
-from drsub_fast.lp.simplex import COST, D_RATE, NONBASIC, PHASE, PIVOTS, READY, TROUBLES, UNIT, D, simplex_maximize
+from drsub_fast.lp.simplex import (
+    BETA,
+    COST,
+    D_RATE,
+    NONBASIC,
+    PHASE,
+    PIVOTS,
+    READY,
+    TROUBLES,
+    UNIT,
+    D,
+    simplex_maximize,
+)
 from drsub_fast.sets.base import OK, PAUSED, follow, set_carve, set_size, track
 
 
@@ -112,6 +124,36 @@ def test_many_programs(kind):
             upper = P.upper * (1.0 if k % 3 else rng.choice([0.0, 0.5, 1.0], n))
             check(P, oracle, cost, upper, exact if k % 4 == 0 else None)
         assert oracle.work.state[TROUBLES] == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_larger_programs(kind):
+    # Large enough for pivots to be logged.
+    rng = np.random.default_rng(100 + KINDS.index(kind))
+    for _ in range(6):
+        n, m = rng.integers(50, 110, 2)
+        P = polytope(kind, n, m, rng)
+        oracle = Oracle(P)
+        assert oracle.work.U.shape[0] > 1
+        exact = None if kind == "wide scales" else P.solver(P.upper)
+        for k in range(12):
+            cost = rng.standard_normal(n) if k % 2 else rng.random(n)
+            upper = P.upper * (1.0 if k % 3 else rng.choice([0.0, 0.5, 1.0], n))
+            check(P, oracle, cost, upper, exact if k % 4 == 0 else None)
+        assert oracle.work.state[TROUBLES] == 0
+
+
+@pytest.mark.parametrize(("n", "m"), [(12, 9), (70, 60)])
+def test_rounding_errors_in_the_tableau_are_corrected_and_worse_ones_start_it_anew(n, m):
+    rng = np.random.default_rng(n)
+    P = ds.Polytope(0.01 + rng.random((m, n)), np.ones(m))
+    oracle, exact = Oracle(P), P.solver(P.upper)
+    check(P, oracle, rng.random(n), P.upper, exact)
+    for size, troubles in ((1e-9, 0), (0.5, 1)):
+        oracle.work.T[:m, :n] += size * rng.standard_normal((m, n))
+        oracle.work.table[BETA, :m] += size * rng.standard_normal(m)
+        check(P, oracle, rng.random(n), P.upper, exact)
+        assert min(oracle.work.state[TROUBLES], 1) == troubles
 
 
 @pytest.mark.parametrize(("n", "m"), [(16, 16), (24, 60), (90, 70)])
