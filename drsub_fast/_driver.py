@@ -123,9 +123,8 @@ def next_vertex(objective, work, feasible_set, set_work, state, x, additive):
     v, candidate = state.v, state.candidate
     changed = False
     for j in range(v.size):
-        if v[j] != candidate[j]:
-            changed = True
-            v[j] = candidate[j]
+        changed |= v[j] != candidate[j]
+        v[j] = candidate[j]
     if changed:
         prepare(objective, work, x, v)
     control[TRACKED] = 0

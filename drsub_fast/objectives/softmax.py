@@ -292,11 +292,10 @@ def _evaluate_by_lu(params, work, x):
 def _plan_move(work, v, gamma):
     """Sets ``work.moved`` and ``work.delta`` to the nonzeros of gamma v; returns their number."""
     s = 0
-    for j in range(v.size):
-        if v[j] != 0.0:
-            work.moved[s] = work.place[j]
-            work.delta[s] = gamma * v[j]
-            s += 1
+    for j in range(v.size):  # without branches, which could not be foreseen
+        work.moved[s] = work.place[j]
+        work.delta[s] = gamma * v[j]
+        s += v[j] != 0.0
     return s
 
 
@@ -356,7 +355,7 @@ def _hold_rows(params, work, d):
     known = count = work.state[_HELD]
     for i in range(n):
         p = place[i]
-        if d[i] != 0.0 and p >= count:
+        if p >= count and d[i] != 0.0:
             others[count - known] = p
             diagonal[p], diagonal[count] = diagonal[count], diagonal[p]
             order[p], order[count] = order[count], i
@@ -451,11 +450,8 @@ def _pays_to_update(work, x, v):
     """
     s = k = 0
     for j in range(x.size):
-        if v[j] != 0.0:
-            s += 1
-            k += 1
-        elif x[j] != 0.0:
-            k += 1
+        s += v[j] != 0.0
+        k += (v[j] != 0.0) | (x[j] != 0.0)
     return s * (0.5 * s + k) + (0.0 if work.state[_CURRENT] else 0.2 * k * k) <= 0.5 * k * k
 
 
@@ -464,8 +460,7 @@ def _make_room(params, work, x, v):
     """Applies the log if a move along v does not fit, and looks at its accuracy now and then; whether all is well."""
     rows = work.state[_LOGGED]
     for j in range(v.size):
-        if v[j] != 0.0:
-            rows += 1
+        rows += v[j] != 0.0
     if rows <= min(x.size, max(_LEAST_LOG, min(x.size // 4, _MOST_LOG))):
         return True
     _apply_log(params, work, x)
