@@ -53,12 +53,12 @@ class SoftmaxParams(namedtuple("SoftmaxParams", "D machine")):
 
 #: Coordinates are numbered by position here: ``order[p]`` is the coordinate at position p, ``place`` its inverse. Row
 #: r of ``P`` is that of position r at the base, where its coordinate was ``base[r]``. The rows of ``U``,
-#: |w_a|^(1/2) u_a, with the ``sign`` of w_a are the log, ``diagonal`` is diag P at the present x; a move changes the
+#: u_a, with the ``weight`` w_a are the log, ``diagonal`` is diag P at the present x; a move changes the
 #: positions ``moved`` by ``delta``, and ``source`` says where their rows come from (here: the same). Four are
 #: eliminated at a time, with the ``pivots``, so these arrays have three places more. ``value`` is an answer.
 SoftmaxWork = namedtuple(
     "SoftmaxWork",
-    "grad P U scratch sign diagonal base delta trial saved pivots value order place moved source state",
+    "grad P U scratch weight diagonal base delta trial saved pivots value order place moved source state",
 )
 
 # Slots of ``work.state``: rows held, how many of them the base may have above 0, rows of the log, whether all this
@@ -132,17 +132,17 @@ def _carve(params, floats, integers):
 
 
 @kernel(reductions=True, apart=True)
-def _subtract_log(a, b, c, d, U, sign, moved, first, stop):
-    """Subtracts sum sign_t U[t, i] U[t] from four rows, one i in ``moved`` each; t goes from ``first`` to ``stop``."""
+def _subtract_log(a, b, c, d, U, weight, moved, first, stop):
+    """Subtracts sum w_t U[t, i] U[t] from four rows, one i in ``moved`` each; t goes from ``first`` to ``stop``."""
     i, j, k, m = moved[0], moved[1], moved[2], moved[3]
     t = first
     while t + 4 <= stop:
         e, f, g, h = U[t], U[t + 1], U[t + 2], U[t + 3]
-        se, sf, sg, sh = sign[t], sign[t + 1], sign[t + 2], sign[t + 3]
-        ae, af, ag, ah = se * e[i], sf * f[i], sg * g[i], sh * h[i]
-        be, bf, bg, bh = se * e[j], sf * f[j], sg * g[j], sh * h[j]
-        ce, cf, cg, ch = se * e[k], sf * f[k], sg * g[k], sh * h[k]
-        de, df, dg, dh = se * e[m], sf * f[m], sg * g[m], sh * h[m]
+        we, wf, wg, wh = weight[t], weight[t + 1], weight[t + 2], weight[t + 3]
+        ae, af, ag, ah = we * e[i], wf * f[i], wg * g[i], wh * h[i]
+        be, bf, bg, bh = we * e[j], wf * f[j], wg * g[j], wh * h[j]
+        ce, cf, cg, ch = we * e[k], wf * f[k], wg * g[k], wh * h[k]
+        de, df, dg, dh = we * e[m], wf * f[m], wg * g[m], wh * h[m]
         for p in range(a.size):
             a[p] -= ae * e[p] + af * f[p] + ag * g[p] + ah * h[p]
             b[p] -= be * e[p] + bf * f[p] + bg * g[p] + bh * h[p]
@@ -150,8 +150,8 @@ def _subtract_log(a, b, c, d, U, sign, moved, first, stop):
             d[p] -= de * e[p] + df * f[p] + dg * g[p] + dh * h[p]
         t += 4
     while t < stop:
-        e, se = U[t], sign[t]
-        ae, be, ce, de = se * e[i], se * e[j], se * e[k], se * e[m]
+        e, we = U[t], weight[t]
+        ae, be, ce, de = we * e[i], we * e[j], we * e[k], we * e[m]
         for p in range(a.size):
             a[p] -= ae * e[p]
             b[p] -= be * e[p]
@@ -167,7 +167,7 @@ def _share(delta, pivot):
 
 
 @kernel(reductions=True, apart=True)
-def _eliminate_four(a, b, c, d, diagonal, moved, delta, pivots):
+def _eliminate_four(a, b, c, d, diagonal, moved, delta, pivots, weight):
     """Eliminates four coordinates with the present rows a, b, c, d of P, which become rows of the log."""
     i, j, k, m = moved[0], moved[1], moved[2], moved[3]
     pivots[0] = 1.0 + delta[0] * a[i]
@@ -184,17 +184,16 @@ def _eliminate_four(a, b, c, d, diagonal, moved, delta, pivots):
     da, db, dc = wa * am, wb * bm, wc * cm
     pivots[3] = 1.0 + delta[3] * (d[m] - da * am - db * bm - dc * cm)
     wd = _share(delta[3], pivots[3])
-    ra, rb, rc, rd = math.sqrt(abs(wa)), math.sqrt(abs(wb)), math.sqrt(abs(wc)), math.sqrt(abs(wd))
+    weight[0], weight[1], weight[2], weight[3] = wa, wb, wc, wd
     for p in range(a.size):
         ap = a[p]
         bp = b[p] - ba * ap
         cp = c[p] - ca * ap - cb * bp
         dp = d[p] - da * ap - db * bp - dc * cp
         diagonal[p] -= wa * ap * ap + wb * bp * bp + wc * cp * cp + wd * dp * dp
-        a[p] = ra * ap
-        b[p] = rb * bp
-        c[p] = rc * cp
-        d[p] = rd * dp
+        b[p] = bp
+        c[p] = cp
+        d[p] = dp
 
 
 @kernel
@@ -204,7 +203,7 @@ def _eliminate(work, rows, logged, s, least):
     Appends to the log, updates the diagonal and returns the change of f; NaN if a pivot is not above ``least``
     (relative), and then the diagonal is useless.
     """
-    U, sign, pivots = work.U, work.sign, work.pivots
+    U, weight, pivots = work.U, work.weight, work.pivots
     moved, source, delta = work.moved, work.source, work.delta
     n = U.shape[1]
     for a in range(s, s + 3):  # moves by 0 make the last ones four
@@ -222,14 +221,13 @@ def _eliminate(work, rows, logged, s, least):
                 first = start
                 for t in range(start):
                     for a in range(block):
-                        work.scratch[t, a] = sign[t] * U[t, moved[done + a]]
+                        work.scratch[t, a] = weight[t] * U[t, moved[done + a]]
                 gemm(-1.0, work.scratch, block, U, n, start, U[start:])
         a, b, c, d = U[start], U[start + 1], U[start + 2], U[start + 3]
-        _subtract_log(a, b, c, d, U, sign, moved[done:], first, start)
-        _eliminate_four(a, b, c, d, work.diagonal, moved[done:], delta[done:], pivots)
+        _subtract_log(a, b, c, d, U, weight, moved[done:], first, start)
+        _eliminate_four(a, b, c, d, work.diagonal, moved[done:], delta[done:], pivots, weight[start:])
         for t in range(done, min(done + 4, s)):
             pivot = pivots[t - done]
-            sign[logged + t] = math.copysign(1.0, delta[t])
             if not pivot > least * (1.0 + abs(delta[t] * rows[source[t], moved[t]])):
                 return np.nan
             product *= pivot
@@ -402,21 +400,29 @@ def _mirror(P, n):
 
 
 @kernel
+def _scale(row, factor):
+    for p in range(row.size):
+        row[p] *= factor
+
+
+@kernel
 def _apply_log(params, work, x):
     """Makes x the base: holds its support, and P -= sum of w_a u_a u_a' over the log, on the rows that are held."""
     _hold_rows(params, work, x)
-    P, U, sign = work.P, work.U, work.sign
+    P, U, weight = work.P, work.U, work.weight
     n = x.size
     count, logged = work.state[_HELD], work.state[_LOGGED]
+    for t in range(logged):
+        _scale(U[t], math.sqrt(abs(weight[t])))
     start = 0
     while start < logged:
         stop = start + 1
-        while stop < logged and sign[stop] == sign[start]:
+        while stop < logged and (weight[stop] > 0.0) == (weight[start] > 0.0):
             stop += 1
-        rows = U[start:]
-        syrk(-sign[start], rows, count, stop - start, P)
+        rows, sign = U[start:], math.copysign(1.0, weight[start])
+        syrk(-sign, rows, count, stop - start, P)
         if count < n:
-            gemm(-sign[start], rows, count, rows[:, count:], n - count, stop - start, P[:, count:])
+            gemm(-sign, rows, count, rows[:, count:], n - count, stop - start, P[:, count:])
         start = stop
     _mirror(P, count)
     for r in range(count):
@@ -648,7 +654,7 @@ LowRankSoftmaxParams = namedtuple("LowRankSoftmaxParams", "B BT")
 #: coordinates.
 LowRankSoftmaxWork = namedtuple(
     "LowRankSoftmaxWork",
-    "grad diagonal trial saved inner sign delta pivots T H picked scaled rows U scratch moved source",
+    "grad diagonal trial saved inner weight delta pivots T H picked scaled rows U scratch moved source",
 )
 
 #: Coordinates above 1 - _NEAR_ONE are moved there one by one: 1 / (1 - x) would cost them their digits.
