@@ -12,6 +12,7 @@ import drsub_fast as ds
 from drsub_fast.errors import OracleError
 from drsub_fast.instances import paper_instances
 from drsub_fast.lp import projection
+from drsub_fast.sets.polytope import HIGHS, KERNEL
 
 A = np.array([[1.0, 2.0, 0.5], [0.0, 1.0, 4.0]])
 B = np.array([2.0, 3.0])
@@ -97,11 +98,6 @@ def test_data_of_the_wrong_kind(arguments, message):
 def test_bad_arguments_of_methods_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call(ds.Polytope(A, B))
-
-
-def test_the_kernel_refuses_sparse_rows():
-    with pytest.raises(ValueError, match="lmo='kernel' needs a dense A"):
-        ds.Polytope(scipy.sparse.csr_array(A), B).params("kernel")
 
 
 # ---- accepted
@@ -335,3 +331,19 @@ def test_memory_stays_flat_over_many_solves(lmo):
         ds.nonmonotone_frank_wolfe(f, P, 5, lmo=lmo)
     # The workspace alone of a thousand solves would be 40 MB.
     assert resident() - before < 16e6
+
+
+def test_sparse_rows_use_the_kernel_unless_they_are_many_and_almost_empty():
+    rng = np.random.default_rng(12)
+    n = 400
+    full = np.where(rng.random((n, n)) < 0.05, rng.random((n, n)), 0.0)
+    diagonal = scipy.sparse.eye_array(n, format="csr")
+    for rows, mode in ((scipy.sparse.csr_array(full), KERNEL), (full, KERNEL), (diagonal, HIGHS), (np.eye(n), HIGHS)):
+        P = ds.Polytope(rows, np.ones(n), np.ones(n))
+        assert P.params().mode == mode
+        assert P.params("kernel").mode == KERNEL
+        assert P.params("highs").mode == HIGHS
+    cost = rng.random(n)
+    P, Q = ds.Polytope(scipy.sparse.csr_array(full), np.ones(n), np.ones(n)), ds.Polytope(full, np.ones(n), np.ones(n))
+    np.testing.assert_array_equal(P.lmo(cost), Q.lmo(cost))
+    assert cost @ P.lmo(cost) == pytest.approx(cost @ P.solver(P.upper).maximize(cost, P.upper), rel=1e-12)
