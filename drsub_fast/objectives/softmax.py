@@ -52,13 +52,13 @@ class SoftmaxParams(namedtuple("SoftmaxParams", "D machine")):
 
 
 #: Coordinates are numbered by position here: ``order[p]`` is the coordinate at position p, ``place`` its inverse. Row
-#: r of ``P`` is that of position r at the base, where its coordinate was ``base[r]``. The rows of ``U``,
-#: u_a, with the ``weight`` w_a are the log, ``diagonal`` is diag P at the present x; a move changes the
-#: positions ``moved`` by ``delta``, and ``source`` says where their rows come from (here: the same). Four are
-#: eliminated at a time, with the ``pivots``, so these arrays have three places more. ``value`` is an answer.
+#: r of ``P`` is that of position r at the base, where its coordinate was ``base[r]``. The rows u_a of ``U`` with the
+#: ``weight`` w_a are the log, ``diagonal`` is diag P at the present x; a move changes the positions ``moved`` by
+#: ``delta``, and ``source`` says where their rows come from (here: the same). Four are eliminated at a time, with the
+#: ``pivots``, each to be above its ``limit``, so these arrays have three places more. ``value`` is an answer.
 SoftmaxWork = namedtuple(
     "SoftmaxWork",
-    "grad P U scratch weight diagonal base delta trial saved pivots value order place moved source state",
+    "grad P U scratch weight diagonal base delta limit trial saved pivots value order place moved source state",
 )
 
 # Slots of ``work.state``: rows held, how many of them the base may have above 0, rows of the log, whether all this
@@ -100,7 +100,7 @@ _BLAS_FROM_LOG = 8000
 @kernel
 def _size(params):
     n = params.D.shape[0]
-    return 3 * n * n + 10 * n + 11, 3 * n + 8
+    return 3 * n * n + 11 * n + 14, 3 * n + 8
 
 
 @kernel(memory=True)
@@ -119,10 +119,11 @@ def _carve(params, floats, integers):
         vectors[2 * n + 3 : 3 * n + 3],
         vectors[3 * n + 3 : 4 * n + 3],
         vectors[4 * n + 3 : 5 * n + 6],
-        vectors[5 * n + 6 : 6 * n + 6],
-        vectors[6 * n + 6 : 7 * n + 6],
-        vectors[7 * n + 6 : 7 * n + 10],
-        vectors[7 * n + 10 :],
+        vectors[5 * n + 6 : 6 * n + 9],
+        vectors[6 * n + 9 : 7 * n + 9],
+        vectors[7 * n + 9 : 8 * n + 9],
+        vectors[8 * n + 9 : 8 * n + 13],
+        vectors[8 * n + 13 :],
         integers[:n],
         integers[n : 2 * n],
         moved,
@@ -203,7 +204,7 @@ def _eliminate(work, rows, logged, s, least):
     Appends to the log, updates the diagonal and returns the change of f; NaN if a pivot is not above ``least``
     (relative), and then the diagonal is useless.
     """
-    U, weight, pivots = work.U, work.weight, work.pivots
+    U, weight, pivots, limit = work.U, work.weight, work.pivots, work.limit
     moved, source, delta = work.moved, work.source, work.delta
     n = U.shape[1]
     for a in range(s, s + 3):  # moves by 0 make the last ones four
@@ -215,7 +216,9 @@ def _eliminate(work, rows, logged, s, least):
         if done % _BLOCK == 0:
             block = min(s - done + 3, _BLOCK) // 4 * 4
             for a in range(done, done + block):
-                assign(U[logged + a], rows[source[a]])
+                row = rows[source[a]]
+                assign(U[logged + a], row)
+                limit[a] = least * (1.0 + abs(delta[a] * row[moved[a]]))
             first = 0
             if start * n >= _BLAS_FROM_LOG:
                 first = start
@@ -226,11 +229,10 @@ def _eliminate(work, rows, logged, s, least):
         a, b, c, d = U[start], U[start + 1], U[start + 2], U[start + 3]
         _subtract_log(a, b, c, d, U, weight, moved[done:], first, start)
         _eliminate_four(a, b, c, d, work.diagonal, moved[done:], delta[done:], pivots, weight[start:])
-        for t in range(done, min(done + 4, s)):
-            pivot = pivots[t - done]
-            if not pivot > least * (1.0 + abs(delta[t] * rows[source[t], moved[t]])):
+        for t in range(4):
+            if not pivots[t] > limit[done + t]:
                 return np.nan
-            product *= pivot
+            product *= pivots[t]
             if not 1e-200 < product < 1e200:
                 change += math.log(product)
                 product = 1.0
@@ -654,7 +656,7 @@ LowRankSoftmaxParams = namedtuple("LowRankSoftmaxParams", "B BT")
 #: coordinates.
 LowRankSoftmaxWork = namedtuple(
     "LowRankSoftmaxWork",
-    "grad diagonal trial saved inner weight delta pivots T H picked scaled rows U scratch moved source",
+    "grad diagonal trial saved inner weight delta limit pivots T H picked scaled rows U scratch moved source",
 )
 
 #: Coordinates above 1 - _NEAR_ONE are moved there one by one: 1 / (1 - x) would cost them their digits.
@@ -671,14 +673,14 @@ def _room_near_one(params):
 @kernel
 def _low_rank_size(params):
     n, k = params.B.shape
-    return 9 * n + 10 + k * k + 3 * n * k + 3 * n * _room_near_one(params), 2 * n + 6
+    return 10 * n + 13 + k * k + 3 * n * k + 3 * n * _room_near_one(params), 2 * n + 6
 
 
 @kernel(memory=True)
 def _low_rank_carve(params, floats, integers):
     n, k = params.B.shape
     room = _room_near_one(params)
-    square = 6 * n + 10
+    square = 7 * n + 13
     tall = square + k * k
     near = tall + 3 * n * k
     log = near + 2 * n * room
@@ -690,7 +692,8 @@ def _low_rank_carve(params, floats, integers):
         floats[3 * n : 4 * n],
         floats[4 * n : 5 * n + 3],
         floats[5 * n + 3 : 6 * n + 6],
-        floats[6 * n + 6 : square],
+        floats[6 * n + 6 : 7 * n + 9],
+        floats[7 * n + 9 : square],
         floats[square:tall].reshape(k, k),
         floats[tall : tall + n * k].reshape(k, n),
         floats[tall + n * k : tall + 2 * n * k].reshape(n, k),
