@@ -378,14 +378,12 @@ def _hold_rows(params, work, d):
 
 
 @kernel(apart=True)
-def _transpose_four(P, start, stop, a, b, c, d):
-    """Copies four columns of P, from ``start`` on and down to row ``stop``, into the rows a, b, c, d."""
-    for p in range(stop):
-        row = P[p]
-        a[p] = row[start]
-        b[p] = row[start + 1]
-        c[p] = row[start + 2]
-        d[p] = row[start + 3]
+def _transpose_four(e, f, g, h, start, a, b, c, d, p):
+    """Copies a block of four columns, from ``start`` on, to a block of four rows, from place p on."""
+    a[p], a[p + 1], a[p + 2], a[p + 3] = e[start], f[start], g[start], h[start]
+    b[p], b[p + 1], b[p + 2], b[p + 3] = e[start + 1], f[start + 1], g[start + 1], h[start + 1]
+    c[p], c[p + 1], c[p + 2], c[p + 3] = e[start + 2], f[start + 2], g[start + 2], h[start + 2]
+    d[p], d[p + 1], d[p + 2], d[p + 3] = e[start + 3], f[start + 3], g[start + 3], h[start + 3]
 
 
 @kernel
@@ -394,7 +392,9 @@ def _mirror(P, n):
     for start in range(0, n, 4):
         known = 0
         if start + 4 <= n:
-            _transpose_four(P, start, start, P[start], P[start + 1], P[start + 2], P[start + 3])
+            a, b, c, d = P[start], P[start + 1], P[start + 2], P[start + 3]
+            for p in range(0, start, 4):
+                _transpose_four(P[p], P[p + 1], P[p + 2], P[p + 3], start, a, b, c, d, p)
             known = start
         for r in range(start, min(n, start + 4)):
             for p in range(known, r):
