@@ -17,8 +17,8 @@ import numpy as np
 from drsub_fast._dispatch import operation
 from drsub_fast._driver import CONVERGED, FINISHED, GAP, N_LMO, STALLED, VALUE, K, open_run
 from drsub_fast._jit import kernel
-from drsub_fast._vector import assign, dot
-from drsub_fast.objectives.base import objective_size
+from drsub_fast._vector import assign, dot, slope
+from drsub_fast.objectives.base import evaluate, is_nonnegative, objective_size
 from drsub_fast.objectives.quadratic import QuadraticParams
 from drsub_fast.objectives.softmax import LowRankSoftmaxParams, SoftmaxParams
 from drsub_fast.sets.base import OK, PAUSED, lmo, set_size
@@ -290,8 +290,24 @@ def _consider(scratch, code, x, value, gap):
 
 
 @kernel
-def _second_phase(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
-    """One more solve, over Q = {y in P : y <= u - x}, as in Algorithm 1; the code of the better answer."""
+def _measure_gap(objective, feasible_set, scratch, x, upper):
+    """The gap of x over all of P, into the scratch; the code of the oracle."""
+    scratch.integers[:] = 0
+    _, work, set_work = open_run(objective, feasible_set, x.size, scratch.floats, scratch.integers)
+    evaluate(objective, work, x)
+    code = PAUSED
+    while code == PAUSED:
+        code = lmo(feasible_set, set_work, work.grad, upper, scratch.x)
+    scratch.best_numbers[_BEST_GAP] = slope(work.grad, scratch.x, x)
+    scratch.best_counts[_BEST_LMO] += 1
+    return code
+
+
+@kernel
+def _second_phase(options, objective, feasible_set, scratch, x, upper, k_max, value, gap, bound):
+    """One more solve, over Q = {y in P : y <= u - x}, as in Algorithm 1: (code of the better answer, upper bound)."""
+    numbers, counts = scratch.best_numbers, scratch.best_counts
+    first_value, first_gap = numbers[_BEST_VALUE], numbers[_BEST_GAP]
     for j in range(x.size):
         scratch.x[j] = 0.0
         scratch.upper[j] = max(upper[j] - x[j], 0.0)
@@ -300,12 +316,21 @@ def _second_phase(options, objective, feasible_set, scratch, x, upper, k_max, va
         options, objective, feasible_set, scratch, scratch.x, scratch.upper, k_max, scratch.value, scratch.gap
     )
     if not is_solved(code):
-        return code
+        return code, bound
     _consider(scratch, code, x, value, gap)
-    numbers, counts = scratch.best_numbers, scratch.best_counts
+    local_global = 4.0 * numbers[_BEST_VALUE] + first_gap + scratch.floats[GAP]
+    if local_global < bound:
+        scratch.integers[:] = 0
+        _, work, _ = open_run(objective, feasible_set, x.size, scratch.floats, scratch.integers)
+        if is_nonnegative(objective, work, upper):
+            bound = local_global
+    if numbers[_BEST_VALUE] > first_value:
+        code = _measure_gap(objective, feasible_set, scratch, x, upper)
+        if code != OK:
+            return code, bound
     scratch.floats[VALUE], scratch.floats[GAP] = numbers[_BEST_VALUE], numbers[_BEST_GAP]
     scratch.integers[K], scratch.integers[N_LMO] = counts[_BEST_K], counts[_BEST_LMO]
-    return counts[_BEST_CODE]
+    return counts[_BEST_CODE], bound
 
 
 @kernel
@@ -318,7 +343,7 @@ def _run_two_phase(options, objective, feasible_set, scratch, x, upper, k_max, v
     if not is_solved(code):
         return code, bound
     _consider(scratch, code, x, value, gap)
-    return _second_phase(options.phase, objective, feasible_set, scratch, x, upper, k_max, value, gap), bound
+    return _second_phase(options.phase, objective, feasible_set, scratch, x, upper, k_max, value, gap, bound)
 
 
 @kernel
@@ -344,7 +369,7 @@ def _run_multi_start(options, objective, feasible_set, scratch, x, upper, k_max,
         if s == 0:
             bound = start_bound
         _consider(scratch, code, x, value, gap)
-    return _second_phase(options.phase, objective, feasible_set, scratch, x, upper, k_max, value, gap), bound
+    return _second_phase(options.phase, objective, feasible_set, scratch, x, upper, k_max, value, gap, bound)
 
 
 TAKE.table.update(

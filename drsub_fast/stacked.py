@@ -107,7 +107,7 @@ class StackedResult:
     x : ndarray, shape (B, n)
         Points returned by the method; NaN where a problem failed.
     value, fw_gap, upper_bound : ndarray, shape (B,)
-        f(x); Frank-Wolfe gap; f(0) + max <grad f(0), v>, which bounds the maximum. NaN where a problem failed.
+        f(x); Frank-Wolfe gap; an upper bound on the maximum. NaN where a problem failed.
     status : ndarray of Status, shape (B,)
         Why each run stopped; ``result.status == Status.FAILED`` selects the failures.
     n_iter, n_lmo : ndarray of int, shape (B,)

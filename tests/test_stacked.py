@@ -8,13 +8,17 @@ import pytest
 import drsub_fast as ds
 from drsub_fast.checkpoint import Checkpoint
 from drsub_fast.stack_loop import FactorStack, LowRankStack, is_sound, solve_stack, take
+from drsub_fast.stacked import problems_of_stack
 
 N, B = 6, 40
-SINGLE = {
-    "frank-wolfe": ds.frank_wolfe,
-    "two-phase-frank-wolfe": ds.two_phase_frank_wolfe,
-    "nonmonotone-frank-wolfe": ds.nonmonotone_frank_wolfe,
-    "projected-gradient": ds.projected_gradient,
+METHODS = {
+    "frank-wolfe": {},
+    "fully-corrective-frank-wolfe": {},
+    "monotone-frank-wolfe": {},
+    "multi-start": {"n_starts": 4, "seed": 3},
+    "nonmonotone-frank-wolfe": {},
+    "projected-gradient": {},
+    "two-phase-frank-wolfe": {},
 }
 
 
@@ -38,36 +42,25 @@ def solve(arrays, method="nonmonotone-frank-wolfe", **options):
 def assert_same(result, i, single):
     assert np.array_equal(result.x[i], single.x)
     assert result.value[i] == single.value
-    assert result.upper_bound[i] >= single.upper_bound
+    assert result.upper_bound[i] == single.upper_bound
     assert result.status[i] is single.status
     assert (result.n_iter[i], result.n_lmo[i]) == (single.n_iter, single.n_lmo)
     assert result.fw_gap[i] == single.fw_gap
 
 
-@pytest.mark.parametrize("method", ["two-phase-frank-wolfe", "nonmonotone-frank-wolfe", "projected-gradient"])
+@pytest.mark.parametrize("method", METHODS)
 def test_boxes_are_solved_as_single_problems_are(method):
     arrays = stack()
-    result = solve(arrays, method, trace=True)
+    result = solve(arrays, method, trace=True, **METHODS[method])
     for i in range(B):
         f, P = ds.Quadratic(arrays["H"][i], arrays["h"][i]), ds.Box(arrays["upper"][i])
-        single = SINGLE[method](f, P, max_iter=30)
+        single = ds.maximize(f, P, method, max_iter=30, **METHODS[method])
         assert_same(result, i, single)
         stop = len(single.trace.value)
         assert np.array_equal(result.trace_value[i, :stop], single.trace.value)
         assert np.array_equal(result.trace_fw_gap[i, :stop], single.trace.fw_gap, equal_nan=True)
         assert np.isnan(result.trace_value[i, stop:]).all()
     assert not result.messages
-
-
-def test_many_starts_are_those_of_single_problems():
-    arrays = stack(count=8)
-    options = {"method": "multi-start", "n_starts": 4, "seed": 3, "tol": 1e-9}
-    result = ds.maximize_stacked(**arrays, **options)
-    for i in range(8):
-        single = ds.maximize(ds.Quadratic(arrays["H"][i], arrays["h"][i]), ds.Box(arrays["upper"][i]), **options)
-        assert result.value[i] == pytest.approx(single.value, rel=1e-12)
-        assert result.status[i] is single.status
-        assert result.n_lmo[i] == single.n_lmo
 
 
 def test_polytopes_are_solved_as_single_problems_are():
@@ -78,6 +71,37 @@ def test_polytopes_are_solved_as_single_problems_are():
             P = ds.Polytope(arrays["A"][i], arrays["b"][i], None if upper is None else upper[i])
             single = ds.nonmonotone_frank_wolfe(ds.Quadratic(arrays["H"][i], arrays["h"][i]), P, max_iter=30)
             assert_same(result, i, single)
+
+
+SECOND_PHASES = [
+    {"method": "two-phase-frank-wolfe"},
+    {"method": "two-phase-frank-wolfe", "subroutine": "fully-corrective-frank-wolfe"},
+    {"method": "multi-start", "n_starts": 3},
+]
+
+
+@pytest.mark.parametrize("options", SECOND_PHASES)
+def test_a_second_phase_gives_the_bound_and_the_gap_of_single_problems(options):
+    options = options | {"max_iter": 30}
+    rng = np.random.default_rng(2)
+    factor = 14.0 * rng.normal(size=(20, N, N))
+    L = factor @ factor.transpose(0, 2, 1)
+    L = (L + L.transpose(0, 2, 1)) / 2
+    sets = {"A": 0.01 + rng.random((20, 4, N)), "b": np.full((20, 4), 2.0)}
+    low_rank = {"factor": 20.0 * rng.normal(size=(3, 40, 5)), "upper": np.full(40, 0.004)}
+    better = won = 0
+    for arrays, unit_box in (({"L": L, **sets}, True), ({"L": L, **sets}, False), (low_rank, True)):
+        result = ds.maximize_stacked(**arrays, unit_box=unit_box, n_jobs=1, **options)
+        for i, make in enumerate(problems_of_stack(unit_box, **arrays)[0]):
+            problem = make()
+            single = ds.maximize(problem.f, problem.P, **options)
+            assert result.upper_bound[i] == pytest.approx(single.upper_bound, rel=1e-12)
+            assert result.fw_gap[i] == pytest.approx(single.fw_gap, rel=1e-9, abs=1e-12)
+            assert result.n_lmo[i] == single.n_lmo
+            better += single.upper_bound < single.phases[0].upper_bound
+            won += single.phase == 2
+    assert better >= 20
+    assert won >= 1
 
 
 def test_the_highs_oracle_serves_a_stack():

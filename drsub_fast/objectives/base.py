@@ -34,6 +34,9 @@ registered for the class of that tuple (see `drsub_fast._dispatch`):
 ``hessian_product(params, work, x, d, out)``
     out = Hessian(x) d; returns 2 if the Hessian is constant, 1 if it depends on x (then x is the
     point last evaluated), 0 if there is no such kernel (default).
+``is_nonnegative(params, work, upper)``
+    Whether f >= 0 on [0, upper] is known, as `Objective.nonnegative_on` finds it, for the local-global bound in stacks
+    (default: no). It uses up the workspace.
 """
 
 from collections import namedtuple
@@ -174,6 +177,11 @@ def _no_hessian(params, work, x, d, out):
     return 0
 
 
+@kernel
+def _unknown_sign(params, work, upper):
+    return False
+
+
 prepare, PREPARE = operation("prepare", _default_prepare)
 advance, ADVANCE = operation("advance", _default_advance)
 contract, CONTRACT = operation("contract", _default_contract)
@@ -181,6 +189,7 @@ exact_step, EXACT_STEP = operation("exact_step", _default_exact_step)
 coordinate_maximum, COORDINATE_MAXIMUM = operation("coordinate_maximum", _default_coordinate_maximum)
 gradient_rate, GRADIENT_RATE = operation("gradient_rate", _no_rate)
 hessian_product, HESSIAN_PRODUCT = operation("hessian_product", _no_hessian)
+is_nonnegative, IS_NONNEGATIVE = operation("is_nonnegative", _unknown_sign)
 
 _TABLES = {
     "objective_size": OBJECTIVE_SIZE,
@@ -194,6 +203,7 @@ _TABLES = {
     "coordinate_maximum": COORDINATE_MAXIMUM,
     "gradient_rate": GRADIENT_RATE,
     "hessian_product": HESSIAN_PRODUCT,
+    "is_nonnegative": IS_NONNEGATIVE,
 }
 
 

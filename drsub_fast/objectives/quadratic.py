@@ -187,7 +187,9 @@ class Quadratic(Objective):
         return True
 
     def nonnegative_on(self, upper):
-        # x'Hx >= x'Hu on [0, u] because H <= 0, so f is at least a separable linear function there.
+        # x'Hx >= x'Hu on [0, u] because H <= 0, so f is at least a separable linear function there. Where that is not
+        # negative, x'Hv >= x'Hu >= -2 (c + <h, x>) for v in P, hence 4 f(x) + g_P(x) >= f(0) + <h, v>: the local-global
+        # bound adds nothing to the linear one, and stacks need no kernel that finds the sign.
         H, h, c = self._params
         Hu = H @ upper
         if c + np.minimum(0.0, upper * (h + 0.5 * Hu)).sum() >= 0.0:

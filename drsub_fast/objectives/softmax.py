@@ -623,6 +623,22 @@ def _exact_step(params, work, x, v, limit, value):
     return gamma
 
 
+@kernel
+def _rises(grad):
+    """Whether f rises from f(0) = 0: its gradient, which is antitone, is ``grad`` at the upper bounds."""
+    n_falling = 0
+    for j in range(grad.size):
+        n_falling += not grad[j] >= 0.0
+    return n_falling == 0
+
+
+@kernel
+def _is_nonnegative(params, work, upper):
+    _evaluate(params, work, upper)
+    # Rows are held after an elimination that failed: S is not definite then (see `Softmax._at_corner`).
+    return work.state[_HELD] == 0 and _rises(work.grad)
+
+
 register_objective(
     SoftmaxParams,
     objective_size=_size,
@@ -632,6 +648,7 @@ register_objective(
     exact_step=_exact_step,
     coordinate_maximum=_coordinate_maximum,
     hessian_product=_hessian_product,
+    is_nonnegative=_is_nonnegative,
 )
 
 
@@ -805,12 +822,19 @@ def _low_rank_evaluate(params, work, x):
     return value
 
 
+@kernel
+def _low_rank_is_nonnegative(params, work, upper):
+    _low_rank_evaluate(params, work, upper)
+    return _rises(work.grad)
+
+
 register_objective(
     LowRankSoftmaxParams,
     objective_size=_low_rank_size,
     objective_carve=_low_rank_carve,
     evaluate=_low_rank_evaluate,
     exact_step=_best_step,
+    is_nonnegative=_low_rank_is_nonnegative,
 )
 
 
