@@ -97,7 +97,18 @@ def test_general_polytope_agrees_with_the_simplex():
         ({"upper": [1.0], "A": [[1.0, 2.0]], "b": [1.0]}, "A has 2 columns, upper has 1"),
         ({"upper": [1.0], "A_eq": [[1.0]]}, "give both A_eq and b_eq"),
         ({"upper": [1.0], "A_eq": [[1.0]], "b_eq": [1.0, 2.0]}, "b_eq has 2 entries, A_eq has 1 rows"),
-        ({"upper": [1.0], "A_eq": [[1.0]], "b_eq": [2.0]}, "the set is empty"),
+        (
+            {"upper": [1.0], "A": [[1.0]], "b": [1.0], "A_eq": [[1.0]], "b_eq": [2.0]},
+            r"the set is empty: between lower and upper, row 0 of A_eq x is in \[0, 1\], and not b_eq\[0\] = 2; change",
+        ),
+        (
+            {"lower": [1.0, 1.0], "upper": [2.0, 4.0], "A": [[0.0, 1.0], [1.0, -0.5]], "b": [2.0, -1.5]},
+            r"row 1 of A x is in \[-1, 1.5\], above b\[1\] = -1.5",
+        ),
+        (
+            {"upper": [1.0, 1.0], "A": [[-1.0, -1.0]], "b": [-1.0], "A_eq": [[1.0, 1.0]], "b_eq": [0.5]},
+            r"each row can hold between lower and upper, but not all .* together; check the signs",
+        ),
         ({"upper": [1.0], "A": scipy.sparse.csr_matrix([[np.nan]]), "b": [1.0]}, r"A\[0, 0\] = nan is not finite"),
     ],
 )

@@ -112,7 +112,9 @@ class GeneralPolytope(FeasibleSet):
         try:
             self.start()
         except OracleError as error:
-            raise ValueError(f"the set is empty, or HiGHS cannot find a point of it: {error}") from None
+            if error.status == "Infeasible":
+                raise ValueError(f"the set is empty: {self._contradiction()}") from None
+            raise ValueError(f"no point of the set was found: {error}") from None
 
     def __repr__(self):
         return f"GeneralPolytope(m={self.b.size}, m_eq={self.b_eq.size}, n={self.n})"
@@ -146,6 +148,25 @@ class GeneralPolytope(FeasibleSet):
             return f"row {i} of A x = {rows[i]:g} is above b[{i}] = {self.b[i]:g}"
         i -= self.b.size
         return f"row {i} of A_eq x = {rows[i + self.b.size]:g} is not b_eq[{i}] = {self.b_eq[i]:g}"
+
+    def _contradiction(self):
+        """Words for what leaves no point."""
+        up, down = self._rows.maximum(0.0), self._rows.minimum(0.0)
+        low = up @ self._lower + down @ self._upper
+        high = up @ self._upper + down @ self._lower
+        excess = np.maximum(low - self._row_upper, self._row_lower - high)
+        i = int(excess.argmax())
+        if excess[i] <= 1e-9:
+            return (
+                "each row can hold between lower and upper, but not all of A x <= b and A_eq x = b_eq together; check "
+                "the signs of A and A_eq (a row >= is given as -row <=), and raise b or change b_eq"
+            )
+        name, k = ("A", i) if i < self.b.size else ("A_eq", i - self.b.size)
+        relation, side = ("above b", self.b) if name == "A" else ("and not b_eq", self.b_eq)
+        return (
+            f"between lower and upper, row {k} of {name} x is in [{low[i]:g}, {high[i]:g}], {relation}[{k}] = "
+            f"{side[k]:g}; change that entry, the row or the bounds"
+        )
 
     def start(self, upper=None):
         """A vertex of the set, below ``upper``, shape (n,)."""
