@@ -140,7 +140,7 @@ class Result:
         # The one that a frozen dataclass writes itself takes longer than twenty steps of a small solve.
         given = locals()
         del given["self"]
-        self.__dict__.update(given)
+        object.__setattr__(self, "__dict__", given)
 
     @property
     def message(self):

@@ -9,8 +9,8 @@ is told by the tableau T (m, n), the column beta and the reduced costs d:
 
 From the slacks, T = A and beta = b; x = 0 is feasible, so no first phase is needed. A pivot subtracts u w' from T,
 where u and w are made of one column and one row of it. For a small T that is best done at once. A larger one would
-have to pass through the processor for each pivot: there the last u and w wait in a log, and one matrix product
-subtracts them all.
+have to pass through the processor for each pivot: there the last u and w wait in a log, and one product subtracts
+them all.
 
 - Variables are numbered 0..n-1 (columns of A) and n..n+m-1 (slacks).
 - New costs: primal simplex, devex pricing (Forrest, Goldfarb 1992), two-pass ratio test (Harris 1973).
@@ -32,7 +32,6 @@ import math
 from collections import namedtuple
 
 from drsub_fast._jit import kernel
-from drsub_fast._lapack import gemm
 from drsub_fast.sets.base import NEEDS_SOLVER, OK, PAUSED
 
 #: The tableau is T - U[:k]' W[:k], with k pivots in the log; T, U and W are padded with zeros, see `_shape`. There are
@@ -96,11 +95,11 @@ _WORK_PER_CALL = 1e8
 
 #: T is padded to multiples of these, so that loops over its rows, four at a time, come out even.
 _LANES, _ROWS = 8, 4
-#: Entries of T up to which each pivot is done at once, or rows or columns; least and most pivots in the log of a larger
-#: one. Microseconds of a cold start with a log of 1, 8, 32: 48 x 48: 42/29/30; 100 x 100: 437/146/188;
-#: 500 x 500: 71,000/19,000/15,400; 1000 x 1000: 952,000/210,000/137,000.
+#: Entries of T up to which each pivot is done at once, or rows or columns; pivots in the log of a larger one.
+#: Microseconds of a cold start at once and with the log: 16 x 16: 6.8/7.2; 48 x 48: 42/29; 100 x 100: 437/170;
+#: 500 x 500: 71,000/24,000; 1000 x 1000: 952,000/260,000.
 _AT_ONCE, _THIN = 2048, 16
-_LEAST_LOG, _MOST_LOG = 8, 32
+_LOG = 8
 
 
 @kernel
@@ -108,9 +107,7 @@ def _shape(m, n):
     """Rows and columns of T, rows of the log, and the length of the rows of ``work.table``."""
     rows = (m + _ROWS - 1) // _ROWS * _ROWS
     columns = (n + _LANES - 1) // _LANES * _LANES
-    log = 1
-    if rows * columns > _AT_ONCE and min(rows, columns) >= _THIN:
-        log = max(_LEAST_LOG, min(_MOST_LOG, min(rows, columns) // 128 * 4))
+    log = _LOG if rows * columns > _AT_ONCE and min(rows, columns) >= _THIN else 1
     return rows, columns, log, rows + columns
 
 
@@ -152,6 +149,20 @@ def _subtract_from_four(a, b, c, d, fa, fb, fc, fd, row):
         b[j] -= fb * row[j]
         c[j] -= fc * row[j]
         d[j] -= fd * row[j]
+
+
+@kernel(reductions=True, apart=True)
+def _subtract_four_from_four(a, b, c, d, e, f, g, h, U, k, i):
+    """Subtracts from the rows a, b, c, d the rows e, f, g, h times a block of four by four of U', from [k, i] on."""
+    ae, af, ag, ah = U[k, i], U[k + 1, i], U[k + 2, i], U[k + 3, i]
+    be, bf, bg, bh = U[k, i + 1], U[k + 1, i + 1], U[k + 2, i + 1], U[k + 3, i + 1]
+    ce, cf, cg, ch = U[k, i + 2], U[k + 1, i + 2], U[k + 2, i + 2], U[k + 3, i + 2]
+    de, df, dg, dh = U[k, i + 3], U[k + 1, i + 3], U[k + 2, i + 3], U[k + 3, i + 3]
+    for j in range(a.size):
+        a[j] -= (ae * e[j] + af * f[j]) + (ag * g[j] + ah * h[j])
+        b[j] -= (be * e[j] + bf * f[j]) + (bg * g[j] + bh * h[j])
+        c[j] -= (ce * e[j] + cf * f[j]) + (cg * g[j] + ch * h[j])
+        d[j] -= (de * e[j] + df * f[j]) + (dg * g[j] + dh * h[j])
 
 
 @kernel(reductions=True, apart=True)
@@ -329,7 +340,11 @@ def _exchange(work, p, q):
             for i in range(0, T.shape[0], _ROWS):
                 _subtract_from_four(T[i], T[i + 1], T[i + 2], T[i + 3], u[i], u[i + 1], u[i + 2], u[i + 3], w)
         else:
-            gemm(-1.0, U, T.shape[0], W, T.shape[1], U.shape[0], T)
+            for i in range(0, T.shape[0], _ROWS):
+                for l in range(0, U.shape[0], _ROWS):
+                    _subtract_four_from_four(
+                        T[i], T[i + 1], T[i + 2], T[i + 3], W[l], W[l + 1], W[l + 2], W[l + 3], U, l, i
+                    )
 
 
 @kernel
