@@ -168,3 +168,25 @@ solve(lmo="highs")
 ds.maximize_many([problem()], method="nonmonotone-frank-wolfe", n_jobs=2)
 """)
     assert out == ""
+
+
+def test_solves_keep_blas_to_one_thread_and_give_the_others_back():
+    out = run(
+        """
+from threadpoolctl import ThreadpoolController, threadpool_limits
+controller = ThreadpoolController()
+
+def blas_threads():
+    return {library["num_threads"] for library in controller.info() if library["user_api"] == "blas"}
+
+def look(progress):
+    seen.append(blas_threads())
+
+with threadpool_limits(limits=2, user_api="blas"):
+    for n in (16, 64):
+        seen = []
+        ds.nonmonotone_frank_wolfe(ds.Softmax(2.0 * np.eye(n)), ds.Budget(4, np.ones(n)), max_iter=2, callback=look)
+        print(n, seen[0], blas_threads())
+"""
+    )
+    assert out.splitlines() == ["16 {2} {2}", "64 {1} {2}"]

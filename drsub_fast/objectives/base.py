@@ -263,10 +263,13 @@ class Objective:
         Whether the function is meant for [0, 1]^n only; solvers then clip the upper bound to 1.
     compiled : bool
         Whether its kernels are compiled, so that a solve can run as one compiled loop.
+    uses_blas : bool
+        Whether the loop calls BLAS for products that BLAS might share out among threads. Solves keep it to one.
     """
 
     unit_box = False
     compiled = True
+    uses_blas = False
 
     def __getstate__(self):
         # What solves have remembered about the object is left out: equal objects have equal states.

@@ -984,6 +984,10 @@ class Softmax(Objective):
         return f"Softmax(n={self.n})"
 
     @property
+    def uses_blas(self):
+        return self.n >= _LEAST_LOG
+
+    @property
     def factor(self):
         """B with L = B B', shape (n, k), where the objective works with it; None where it works with L."""
         return self._params.B if isinstance(self._params, LowRankSoftmaxParams) else None

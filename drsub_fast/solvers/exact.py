@@ -19,6 +19,7 @@ import numpy as np
 
 from drsub_fast._checks import as_count, as_real, one_of
 from drsub_fast._driver import solver_upper
+from drsub_fast._threads import one_blas_thread
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic, QuadraticParams
@@ -100,6 +101,7 @@ def _limits(time_limit, gap, max_nodes, size):
     return Limits(as_real(gap, "gap", lower=0.0), _ZERO * size, deadline, max_nodes)
 
 
+@one_blas_thread()
 def _prove_quadratic(f, P, method, time_limit, gap, max_nodes, n_starts, seed):
     """(proof without the constant, incumbent, start) for the maximum of f, of any curvature."""
     P = _as_polytope(f, P)
