@@ -32,6 +32,7 @@ import math
 from collections import namedtuple
 
 from drsub_fast._jit import kernel
+from drsub_fast._vector import dot
 from drsub_fast.sets.base import NEEDS_SOLVER, OK, PAUSED
 
 #: The tableau is T - U[:k]' W[:k], with k pivots in the log; T, U and W are padded with zeros, see `_shape`. There are
@@ -275,10 +276,7 @@ def _product(work, row):
         a, b, c, d = _dot_four(x, T[i], T[i + 1], T[i + 2], T[i + 3])
         table[COLUMN, i], table[COLUMN, i + 1], table[COLUMN, i + 2], table[COLUMN, i + 3] = a, b, c, d
     for k in range(log):
-        total = 0.0
-        for j in range(T.shape[1]):
-            total += W[k, j] * x[j]
-        table[RATIO, k] = total
+        table[RATIO, k] = dot(W[k], x)
     _subtract_log(table[COLUMN, : T.shape[0]], table, RATIO, log, U)
 
 
@@ -295,10 +293,7 @@ def _reduced_costs(work, m, n, cost, d):
         table[RATIO, i] = 0.0
     _add_rows(row, table, RATIO, T, T.shape[0])
     for k in range(log):
-        total = 0.0
-        for i in range(m):
-            total += U[k, i] * table[RATIO, i]
-        table[SCORE, k] = total
+        table[SCORE, k] = dot(U[k], table[RATIO, : T.shape[0]])
     _subtract_log(row, table, SCORE, log, work.W)
     for j in range(n):
         table[d, j] = table[cost, places[NONBASIC, j]] - row[j]
@@ -348,26 +343,23 @@ def _exchange(work, p, q):
 
 
 @kernel
+def _clear(M):
+    for i in range(M.shape[0]):
+        for j in range(M.shape[1]):
+            M[i, j] = 0.0
+
+
+@kernel
 def _from_slacks(lp, work):
     """The basis of all slacks, x = 0."""
     T, U, W, table, places, state = work.T, work.U, work.W, work.table, work.places, work.state
     m, n = lp.A.shape
-    for k in range(U.shape[0]):
-        for i in range(U.shape[1]):
-            U[k, i] = 0.0
-        for j in range(W.shape[1]):
-            W[k, j] = 0.0
-    for row in range(SIGN, N_TABLE):
-        for v in range(table.shape[1]):
-            table[row, v] = 0.0
+    _clear(T)
+    _clear(U)
+    _clear(W)
+    _clear(table[SIGN:])
     for j in range(n):
         places[NONBASIC, j] = j
-    for i in range(T.shape[0]):
-        for j in range(n, T.shape[1]):
-            T[i, j] = 0.0
-    for i in range(m, T.shape[0]):
-        for j in range(n):
-            T[i, j] = 0.0
     for i in range(m):
         for j in range(n):
             T[i, j] = lp.A[i, j]
@@ -481,7 +473,10 @@ def _place(work, m, n):
 
 @kernel(reductions=True)
 def _residuals(lp, work):
-    """SHORT = b - A x - s and REST = c - d - A'y, which should be zero; the largest, relative to large costs."""
+    """SHORT = b - A x - s and REST = c - d - A'y, which should be zero; the largest, relative to large costs.
+
+    NaN if one is not a number.
+    """
     A, b, table, places = lp.A, lp.b, work.table, work.places
     m, n = A.shape
     _place(work, m, n)
@@ -492,7 +487,7 @@ def _residuals(lp, work):
     for j in range(n):
         # For a slack: the dual variable.
         table[REST, places[NONBASIC, j]] -= table[D, j]
-    worst = 0.0
+    worst = poison = 0.0
     for i in range(m):
         total = b[i] - table[POINT, n + i]
         price = table[REST, n + i]
@@ -502,9 +497,11 @@ def _residuals(lp, work):
             table[REST, k] -= A[i, k] * price
         table[SHORT, i] = total
         worst = max(worst, abs(total))
+        poison += total - total
     for k in range(n):
         worst = max(worst, abs(table[REST, k]) / max(1.0, abs(table[COST, k])))
-    return worst
+        poison += table[REST, k] - table[REST, k]
+    return worst + poison
 
 
 @kernel
