@@ -216,14 +216,14 @@ class Run:
         traces = self.trace_value, self.trace_gap
         run = self._entry(loop, options, (*arguments, 1, 1, *traces))
         k_max = self.max_iter
-        chunk = self._first_chunk(n_floats)
+        k_stop = chunk = self._first_chunk(n_floats)
         self.trace_gap[0] = math.nan
         status = None
         try:
             while True:
                 k = int(self.integers[K])
                 start = time.perf_counter() if self.deadline is not None else 0.0
-                code = run(*arguments, k_max, min(k + chunk, k_max), *traces)
+                code = run(*arguments, k_max, min(k_stop, k_max), *traces)
                 if code == CONVERGED:
                     return status or Status.CONVERGED
                 if code == FINISHED:
@@ -244,11 +244,12 @@ class Run:
                         if code == PAUSED:
                             return status
                         k_max = int(self.integers[K])
-                if self.deadline is not None and code == BREAK:
-                    spent = max(time.perf_counter() - start, 1e-7)
-                    steps = max(1, int(self.integers[K]) - k)
-                    if self.callback is None:
+                if code == BREAK:
+                    if self.deadline is not None and self.callback is None:
+                        spent = max(time.perf_counter() - start, 1e-7)
+                        steps = max(1, int(self.integers[K]) - k)
                         chunk = max(1, min(4 * chunk, int(0.02 * steps / spent)))
+                    k_stop = int(self.integers[K]) + chunk
         except KeyboardInterrupt:
             return Status.INTERRUPTED
         except _OutOfTime:

@@ -202,11 +202,22 @@ def test_callback_sees_every_step_and_can_stop(name):
     assert math.isfinite(r.fw_gap)
 
 
-def test_chunks_do_not_change_the_answer():
+@pytest.mark.parametrize("every", [1, 7])
+@pytest.mark.parametrize("lmo", ["kernel", "highs"])
+@pytest.mark.parametrize("name", ["frank-wolfe", "nonmonotone", "projected-gradient", "mualem-feldman"])
+def test_callback_is_called_at_the_same_steps_whoever_solves_the_programs(name, lmo, every):
+    seen = []
+    options = {"max_iter": 20, "lmo": lmo, "callback_every": every}
+    SOLVERS[name](quadratic(10, 9), polytope(10, 10, 9), callback=lambda p: seen.append(p.n_iter), **options)
+    assert seen == list(range(every, 20, every))
+
+
+@pytest.mark.parametrize("lmo", ["kernel", "highs"])
+def test_chunks_do_not_change_the_answer(lmo):
     f, P = quadratic(10, 9), polytope(10, 10, 9)
     for solver in (ds.frank_wolfe, ds.nonmonotone_frank_wolfe, ds.fully_corrective_frank_wolfe):
-        whole = solver(f, P, max_iter=50)
-        chunked = solver(f, P, max_iter=50, callback=lambda progress: None, callback_every=7)
+        whole = solver(f, P, max_iter=50, lmo=lmo)
+        chunked = solver(f, P, max_iter=50, lmo=lmo, callback=lambda progress: None, callback_every=7)
         np.testing.assert_array_equal(whole.x, chunked.x)
         np.testing.assert_array_equal(whole.trace.value, chunked.trace.value)
         assert whole.n_lmo == chunked.n_lmo
