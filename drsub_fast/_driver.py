@@ -13,6 +13,7 @@ import logging
 import math
 import time
 from collections import namedtuple
+from functools import cached_property
 
 import numpy as np
 
@@ -285,7 +286,7 @@ class Run:
 
     def _call_solver(self, code):
         """Answers an oracle or projection call that the kernel handed back."""
-        state, work, set_work = _views(self.f.params, self.params, self.f.n, self.floats, self.integers)
+        state, work, set_work = self._views
         if code == NEEDS_PROJECTION:
             state.candidate[:] = self.P.project_by_solver(state.candidate, state.bound)
         else:
@@ -303,6 +304,12 @@ class Run:
                     raise
                 self.P.load_basis(self.solver, self.params, set_work)
         state.control[SUPPLIED] = 1
+
+    @cached_property
+    def _views(self):
+        """The state and the workspaces of objective and set, for Python."""
+        views = getattr(open_run, "py_func", open_run)
+        return views(self.f.params, self.params, self.f.n, self.floats, self.integers)
 
     def time_left(self):
         """Seconds until the time limit, at least 0; None without one."""
@@ -360,9 +367,6 @@ def _aligned(n):
 
 class _OutOfTime(Exception):
     """The solver behind the oracle used up the time limit."""
-
-
-_views = getattr(open_run, "py_func", open_run)
 
 
 def solver_upper(f, P):
