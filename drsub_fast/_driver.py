@@ -30,7 +30,7 @@ from drsub_fast.objectives.base import (
     prepare,
 )
 from drsub_fast.result import Guarantee, Result, Status, Trace
-from drsub_fast.sets.base import FAILED, NEEDS_SOLVER, OK, PAUSED, follow, lmo, set_carve, set_size, track
+from drsub_fast.sets.base import FAILED, NEEDS_SOLVER, OK, ORACLES, PAUSED, follow, lmo, set_carve, set_size, track
 
 logger = logging.getLogger("drsub_fast")
 
@@ -166,7 +166,7 @@ class Run:
         Starting point (default: the set's own, 0 for down-closed sets).
     max_iter : int
         Number of updates of x.
-    lmo : {"auto", "highs", "kernel"}
+    lmo : {"auto", "highs", "kernel", "paper"}
         Linear oracle.
     callback : callable, optional
         Called as ``callback(progress)`` every ``callback_every`` updates with the iteration number, a copy of
@@ -184,9 +184,8 @@ class Run:
         self.deadline = None if time_limit is None else self.began + as_real(time_limit, "time_limit", lower=0.0)
         self.callback = callback
         self.callback_every = as_count(callback_every, "callback_every", lower=1)
-        self.params = P.params(
-            lmo if lmo in ("auto", "highs", "kernel") else one_of(lmo, "lmo", ("auto", "highs", "kernel"))
-        )
+        self.lmo = one_of(lmo, "lmo", ORACLES)
+        self.params = P.params(lmo)
         self.upper = solver_upper(f, P)
         self.x = starting_point(f, P, x0, self.upper)
         self.from_zero = x0 is None and P.is_down_closed
@@ -294,7 +293,7 @@ class Run:
                 state.candidate[:] = math.nan
             else:
                 if self.solver is None:
-                    self.solver = self.P.solver(state.bound.copy())
+                    self.solver = self.P.solver(state.bound.copy(), self.lmo)
                 left = self.time_left()
                 try:
                     state.candidate[:] = self.solver.maximize(work.grad, state.bound, left)

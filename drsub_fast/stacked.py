@@ -27,6 +27,7 @@ from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import LowRankSoftmaxParams, Softmax, softmax_machine
 from drsub_fast.programs import Problem
 from drsub_fast.result import Status
+from drsub_fast.sets.base import ORACLES
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.budget import Budget
 from drsub_fast.sets.polytope import KERNEL, Polytope, blank_params
@@ -330,7 +331,7 @@ class _Batch:
         )
         self.messages = {}
         is_polytope = problems.set.single is Polytope
-        self.by_solver = is_polytope and lmo == "highs"
+        self.by_solver = is_polytope and lmo in ("highs", "paper")
         m = problems.arguments["b"].data.shape[1] if is_polytope else 0
         self.costs = None
         if method == "multi-start":
@@ -617,7 +618,7 @@ def maximize_stacked(
     }  # fmt: skip
     method = "multi-start" if method == "auto" else one_of(method, "method", ("auto", *_METHODS))
     one_of(on_error, "on_error", ("record", "raise"))
-    one_of(lmo, "lmo", ("auto", "highs", "kernel"))
+    one_of(lmo, "lmo", ORACLES)
     n_jobs = worker_count(n_jobs)
     problems = _Problems(arguments, unit_box)
     if max_iter is None:

@@ -230,7 +230,7 @@ def test_lmo_counts():
     assert ds.projected_gradient(f, P, max_iter=10).n_lmo == 2
 
 
-@pytest.mark.parametrize("lmo", ["highs", "kernel", "auto"])
+@pytest.mark.parametrize("lmo", ["highs", "kernel", "auto", "paper"])
 def test_every_oracle_gives_the_same_value(lmo):
     f, P = quadratic(10, 9), polytope(10, 10, 9)
     expected = reference.nonmonotone_frank_wolfe(f, P, max_iter=20).value
@@ -297,7 +297,7 @@ def test_bad_options():
         ds.maximize(f, P, method="no-such")
     with pytest.raises(ValueError, match="unknown step_size 'armijo'; choose from 'open-loop'"):
         ds.frank_wolfe(f, P, step_size="armijo")
-    with pytest.raises(ValueError, match="unknown lmo 'glpk'"):
+    with pytest.raises(ValueError, match="unknown lmo 'glpk'; choose from 'auto', 'highs', 'kernel', 'paper'"):
         ds.frank_wolfe(f, P, lmo="glpk")
     with pytest.raises(ValueError, match="unknown subroutine"):
         ds.two_phase_frank_wolfe(f, P, subroutine="newton")

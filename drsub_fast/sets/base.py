@@ -40,6 +40,9 @@ NEEDS_SOLVER = 1
 PAUSED = 2
 FAILED = 3
 
+#: Names of linear oracles (`frank_wolfe` says what they are).
+ORACLES = ("auto", "highs", "kernel", "paper")
+
 NoWork = namedtuple("NoWork", "floats")
 
 
@@ -141,7 +144,7 @@ class FeasibleSet:
         """Parameter namedtuple that the kernels take; ``lmo`` matters to polytopes only."""
         return self._params
 
-    def solver(self, upper):
+    def solver(self, upper, lmo="auto"):
         """The linear-programming solver for calls that the kernel hands back, or None."""
         return None
 

@@ -126,7 +126,7 @@ class GeneralPolytope(FeasibleSet):
         view.flags.writeable = False
         return view
 
-    def solver(self, upper):
+    def solver(self, upper, lmo="auto"):
         return HighsOracle(self._rows, self._row_upper, upper, row_lower=self._row_lower, lower=self._lower)
 
     def contains(self, x, tol=1e-9):

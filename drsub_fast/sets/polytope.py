@@ -10,6 +10,7 @@ import scipy
 from drsub_fast._checks import as_array, as_vector, entry, require_at_least
 from drsub_fast._jit import address_of, call_at, kernel
 from drsub_fast.lp.highs import HighsOracle
+from drsub_fast.lp.paper import PaperOracle
 from drsub_fast.lp.projection import project_onto_rows
 from drsub_fast.lp.simplex import (
     simplex_carve,
@@ -21,8 +22,8 @@ from drsub_fast.lp.simplex import (
 )
 from drsub_fast.sets.base import NEEDS_SOLVER, FeasibleSet, register_set
 
-#: How the oracle answers: by the compiled simplex where it can, or by HiGHS alone.
-KERNEL, HIGHS = 0, 1
+#: How the oracle answers: by the compiled simplex where it can, or by the solver alone.
+KERNEL, SOLVER = 0, 1
 
 #: The data in scaled units (see `scale_polytope`), the unit of each column, the mode, and the address of the
 #: compiled `_machine` in this process.
@@ -76,7 +77,7 @@ def _machine(params, work, task, direction, upper, v):
 
 @kernel
 def _lmo(params, work, direction, upper, v):
-    if params.mode == HIGHS:
+    if params.mode == SOLVER:
         return NEEDS_SOLVER
     return call_at(_machine, params.machine, (params, work, _MAXIMIZE, direction, upper, v))
 
@@ -235,7 +236,8 @@ class Polytope(FeasibleSet):
         return f"Polytope(m={self.m}, n={self.n})"
 
     def params(self, lmo="auto"):
-        mode = HIGHS if lmo == "highs" or (lmo == "auto" and self._is_large_and_sparse) else KERNEL
+        by_solver = lmo in ("highs", "paper") or (lmo == "auto" and self._is_large_and_sparse)
+        mode = SOLVER if by_solver else KERNEL
         if mode not in self._prepared:
             self._prepared[mode] = self._prepare(mode)
         return self._prepared[mode]
@@ -256,7 +258,7 @@ class Polytope(FeasibleSet):
         return bool((self.A.nnz if sparse else np.count_nonzero(self.A)) < 0.02 * entries)
 
     def _prepare(self, mode):
-        if mode == HIGHS:
+        if mode == SOLVER:
             return blank_params(0, 0, mode)
         params = blank_params(self.m, self.n, mode)
         A = self.A.toarray() if scipy.sparse.issparse(self.A) else self.A
@@ -272,8 +274,8 @@ class Polytope(FeasibleSet):
             columns, rows = oracle.basis()
             simplex_load(params, work, columns, rows, oracle.direction, oracle.upper)
 
-    def solver(self, upper):
-        return HighsOracle(self.A, self.b, upper)
+    def solver(self, upper, lmo="auto"):
+        return PaperOracle(self.A, self.b) if lmo == "paper" else HighsOracle(self.A, self.b, upper)
 
     def contains(self, x, tol=1e-9):
         """Whether x is in the polytope, each constraint up to ``tol`` (absolute)."""
