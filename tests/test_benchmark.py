@@ -32,8 +32,8 @@ def test_growth_fits_exponents():
     assert all(map(math.isfinite, exponents))
     assert all(time > 0.0 for time in times)
     assert 1.0 < exponents[1] < 2.0
-    # H, A, its transpose and the inverse of the working basis, and what is linear in n.
-    assert 8 * 2.25 * 16**2 < memory[-1] < 8 * (2.25 * 16**2 + 100 * 16)
+    # H, A and the tableau, and what is linear in n.
+    assert 8 * 2.0 * 64**2 < memory[-1] < 8 * (2.0 * 64**2 + 60 * 64)
 
 
 def test_warm_up_names_each_step(monkeypatch):
