@@ -118,7 +118,8 @@ def test_a_polytope_comes_from_bounds_and_constraints():
         ([(0, 1), (0, 1)], LinearConstraint([[1.0, -2.0]], ub=0.5), r"A\[0, 1\] = -2 is negative"),
         ([(0, 1), (0, 1)], LinearConstraint([[1.0, 1.0]], lb=0.5, ub=1.0), "row 0 has a lower side, 0.5"),
         ([(0, 1), (0, 1)], LinearConstraint([[1.0, 1.0]], lb=1.0, ub=1.0), "row 0 is an equation"),
-        ([(0, 1), (0, 1)], LinearConstraint([[1.0, 1.0]], ub=-1.0), "row 0 excludes the lower bounds"),
+        ([(0, 1), (0, 1)], LinearConstraint([[1.0, -1.0]], ub=-0.5), "row 0 excludes the lower bounds"),
+        ([(0, 1), (0, 1)], LinearConstraint([[1.0, 1.0]], ub=-1.0), "the set is empty"),
         ([(0, 1), (0, 1)], LinearConstraint([[1.0, 1.0, 1.0]], ub=1.0), "bounds must be 3 pairs"),
     ],
 )

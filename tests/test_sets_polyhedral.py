@@ -109,12 +109,23 @@ def test_general_polytope_agrees_with_the_simplex():
             {"upper": [1.0, 1.0], "A": [[-1.0, -1.0]], "b": [-1.0], "A_eq": [[1.0, 1.0]], "b_eq": [0.5]},
             r"each row can hold between lower and upper, but not all .* together; check the signs",
         ),
+        ({"upper": [1.0, 1.0], "A": [[1.0, 1.0]], "b": [-1.0]}, r"row 0 of A x is in \[0, 2\], above b\[0\] = -1"),
+        (
+            {"upper": [1.0, 1.0], "A": [[1.0, 0.0], [-1.0, -1.0], [0.0, 1.0]], "b": [0.4, -1.0, 0.4]},
+            r"each row can hold between lower and upper, but not all .* together; check the signs",
+        ),
         ({"upper": [1.0], "A": scipy.sparse.csr_matrix([[np.nan]]), "b": [1.0]}, r"A\[0, 0\] = nan is not finite"),
     ],
 )
 def test_bad_general_polytopes_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         ds.GeneralPolytope(**arguments)
+
+
+def test_a_set_without_the_origin_has_a_start_and_an_oracle_for_no_direction():
+    P = ds.GeneralPolytope(A=[[-1.0, -2.0], [1.0, 0.0]], b=[-1.0, 0.5], upper=[1.0, 1.0])
+    assert P.contains(P.start())
+    assert P.contains(P.lmo(np.zeros(2)))
 
 
 def test_general_violations_are_worded():

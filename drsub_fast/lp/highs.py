@@ -155,8 +155,8 @@ class HighsOracle:
             _require(model.changeColsBounds(self._n, self._columns, self._lower, upper), "bounds")
         self.direction, self.upper = direction, upper
         scale = np.abs(direction).max()
-        if scale == 0.0 and not self._lower.any() and (self._row_lower <= 0.0).all():
-            # Every point is optimal. A warm model would return the vertex of the previous call.
+        if scale == 0.0 and not self._lower.any() and (self._row_lower <= 0.0).all() and (self._b >= 0.0).all():
+            # Every point is optimal, 0 too. A warm model would return the vertex of the previous call.
             return np.zeros(self._n)
         cost = direction / scale if scale > 0.0 else direction
         _require(model.changeColsCost(self._n, self._columns, cost), "cost")
