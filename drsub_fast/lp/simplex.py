@@ -84,8 +84,7 @@ _LARGEST_LOSS = 1e6
 #: 200 x 200: 656/1616; 20 x 400: 599/589; 20 x 2000: 13,800/10,400; 2 x 200: 80/22.
 _MANY_COLUMNS = 20
 #: There, with more variables to move than this many times the rows, and 20, new costs start from the slacks as well: a
-#: cold start takes 2 to 4 pivots a row, the primal simplex at least one a variable (28 s for 1 x 100,000 with costs
-#: drawn anew).
+#: cold start takes 2 to 4 pivots a row, the primal simplex at least one a variable.
 _COLD_PIVOTS = 4
 #: Steps of `simplex_follow` after which everything is computed anew.
 _FOLLOWS = 200
