@@ -19,6 +19,7 @@ the order is: m = floor(n/2), n, floor(3n/2); for each 20 repeats; for each n = 
 within an instance H, A, or d, U, A.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +49,10 @@ def _uniform(stream, *shape):
 
 def _exponential(mean):
     def draw(stream, *shape):
-        return -mean * np.log(_uniform(stream, *shape))
+        # numpy's logarithm depends on the processor in the last bit, the C library's, which Octave uses, does not.
+        uniform = _uniform(stream, *shape)
+        logarithms = np.fromiter(map(math.log, uniform.flat), float, uniform.size).reshape(uniform.shape)
+        return -mean * logarithms
 
     return draw
 
