@@ -28,6 +28,7 @@ from drsub_fast.objectives.base import (
     objective_carve,
     objective_size,
     prepare,
+    settle,
 )
 from drsub_fast.result import Guarantee, Result, Status, Trace
 from drsub_fast.sets.base import FAILED, NEEDS_SOLVER, OK, ORACLES, PAUSED, follow, lmo, set_carve, set_size, track
@@ -117,13 +118,16 @@ def next_vertex(objective, work, feasible_set, set_work, state, x, additive):
         control[VERTEX] = CURRENT
         control[N_LMO] += 1
         return OK
-    if control[SUPPLIED]:
-        control[SUPPLIED] = 0
-    else:
-        code = lmo(feasible_set, set_work, work.grad, state.bound, state.candidate)
-        if code != OK:
-            return code
-    control[N_LMO] += 1
+    while True:
+        if control[SUPPLIED]:
+            control[SUPPLIED] = 0
+        else:
+            code = lmo(feasible_set, set_work, work.grad, state.bound, state.candidate)
+            if code != OK:
+                return code
+        control[N_LMO] += 1
+        if not settle(objective, work, x, state.candidate):
+            break
     control[VERTEX] = CURRENT
     v, candidate = state.v, state.candidate
     changed = False

@@ -84,7 +84,8 @@ def trsm(C, n, B, m):
 @overload(trsm)
 def _trsm(C, n, B, m):
     def compiled(C, n, B, m):
-        _dtrsm((_RIGHT, _UPPER, _PLAIN, _PLAIN, _int(m), _int(n), 1.0, C, _int(C.shape[1]), B, _int(B.shape[1])))
+        ldc, ldb = _int(C.strides[0] // 8), _int(B.strides[0] // 8)
+        _dtrsm((_RIGHT, _UPPER, _PLAIN, _PLAIN, _int(m), _int(n), 1.0, C, ldc, B, ldb))
 
     return compiled
 

@@ -9,17 +9,21 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
+from drsub_fast import reference
 from drsub_fast.objectives.base import (
     _value_and_gradient,
     advance,
+    conclude,
     contract,
     coordinate_maximum,
     evaluate,
     exact_step,
     hessian_product,
+    increase,
     objective_carve,
     objective_size,
     prepare,
+    settle,
 )
 
 
@@ -255,6 +259,96 @@ def test_a_path_beyond_the_unit_box():
     v = (np.arange(n) % 4 == 0) * 1.0
     x = follow(f, [(v, 0.3)] * 10 + [(1.0 - v, 0.5)] * 3 + [(np.roll(v, 1), 0.2)] * 10)
     assert x.max() > 3.0
+
+
+def increases(f, rng, count, among):
+    """Random non-negative moves of a few coordinates of ``among`` at a time, each settled before it is made."""
+    work, x = workspace(f), np.zeros(f.n)
+    value = evaluate(f.params, work, x)
+    for _ in range(count):
+        v = np.zeros(f.n)
+        chosen = rng.choice(among, size=min(f.n, 9), replace=False)
+        v[chosen] = 1.0 - x[chosen]
+        settle(f.params, work, x, v)
+        value = increase(f.params, work, x, v, 0.04, value)
+        yield work, x, value
+
+
+@pytest.mark.parametrize("n", [5, 99, 100, 150, 260])
+def test_increases_leave_upper_bounds_that_settle_to_the_gradient(n):
+    f = ds.Softmax(random_kernel(n, n))
+    rng = np.random.default_rng(n)
+    n_bounds = 0
+    for step, (work, x, value) in enumerate(increases(f, rng, 60, np.arange(n)[-max(5, n // 2) :])):
+        expected, grad = f.value_and_gradient(x)
+        tolerance = 1e-11 * (1.0 + np.abs(grad))
+        assert value == pytest.approx(expected, rel=1e-12)
+        assert (work.grad >= grad - tolerance).all()
+        assert (np.abs(work.grad - grad) <= tolerance)[x > 0.0].all()
+        n_bounds += np.count_nonzero(work.grad > grad + tolerance)
+        if step % 9 == 4:
+            v = (rng.random(n) < 2.0 / n) * 1.0
+            bounds = work.grad.copy()
+            fell = settle(f.params, work, x, v)
+            assert (np.abs(work.grad - grad) <= tolerance)[v > 0.0].all()
+            assert fell == (work.grad < bounds)[v > 0.0].any()
+            assert not settle(f.params, work, x, v)
+    assert (n_bounds > 0) == (n >= 100)
+    assert conclude(f.params, work, x, value) == pytest.approx(expected, rel=1e-13)
+    settle(f.params, work, x, np.ones(n))
+    np.testing.assert_allclose(work.grad, grad, rtol=1e-11, atol=1e-11)
+
+
+def test_other_kernels_after_increases_make_the_state_anew():
+    n = 110
+    f = ds.Softmax(random_kernel(n, 4))
+    *_, (work, x, value) = increases(f, np.random.default_rng(4), 12, np.arange(n))
+    column = np.empty(n)
+    assert hessian_product(f.params, work, x, np.eye(n)[3], column) == 1
+    np.testing.assert_allclose(column, numpy_hessian(f.L, x)[3], rtol=1e-10, atol=1e-12)
+    *_, (work, x, value) = increases(f, np.random.default_rng(4), 12, np.arange(n))
+    value = advance(f.params, work, x, -x * (np.arange(n) < 4), 0.5, value)
+    expected, grad = f.value_and_gradient(x)
+    assert value == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(work.grad, grad, rtol=1e-11, atol=1e-11)
+
+
+def test_a_tracked_value_that_is_wrong_is_not_the_answer():
+    n = 105
+    f = ds.Softmax(random_kernel(n, 6))
+    *_, (work, x, value) = increases(f, np.random.default_rng(6), 20, np.arange(n))
+    assert conclude(f.params, work, x, value + 1e-6) == pytest.approx(f.value(x), rel=1e-13)
+    np.testing.assert_allclose(work.grad, f.gradient(x), rtol=1e-11)
+
+
+@pytest.mark.parametrize("n", [60, 200])
+def test_increases_to_a_vertex_of_a_singular_kernel(n):
+    B = np.random.default_rng(n).standard_normal((n, 8))
+    f = ds.Softmax(B @ B.T)
+    work, x = workspace(f), np.zeros(n)
+    value = evaluate(f.params, work, x)
+    v = (np.arange(n) < 8) * 1.0
+    for _ in range(20):
+        value = increase(f.params, work, x, v, 1.0 / 20, value)
+        expected, grad = f.value_and_gradient(x)
+        assert value == pytest.approx(expected, rel=1e-9)
+        assert (work.grad >= grad - 1e-9 * (1.0 + np.abs(grad).max())).all()
+
+
+@pytest.mark.parametrize("solver", ["nonmonotone_frank_wolfe", "monotone_frank_wolfe"])
+@pytest.mark.parametrize("lmo", ["kernel", "highs"])
+def test_bounds_change_no_iterate(solver, lmo):
+    n = 200
+    L = random_kernel(n, 3)
+    rng = np.random.default_rng(3)
+    P = ds.Polytope(rng.random((6, n)), np.full(6, 3.0), np.ones(n))
+    f = ds.Softmax(L)
+    got, expected = getattr(ds, solver)(f, P, max_iter=40, lmo=lmo), getattr(reference, solver)(f, P, max_iter=40)
+    assert got.n_lmo > expected.n_lmo
+    assert got.value == pytest.approx(expected.value, rel=1e-12)
+    assert got.fw_gap == pytest.approx(expected.fw_gap, rel=1e-9)
+    np.testing.assert_allclose(got.x, expected.x, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(got.trace.value, expected.trace.value, rtol=1e-12)
 
 
 def test_a_coordinate_is_best_at_an_end():

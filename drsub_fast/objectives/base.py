@@ -15,6 +15,16 @@ registered for the class of that tuple (see `drsub_fast._dispatch`):
     steps in a row.
 ``advance(params, work, x, v, gamma, value)``
     x += gamma v; returns the new value, given the present one (default: move and evaluate).
+``increase(params, work, x, v, gamma, value)``
+    The same for v >= 0 and a DR-submodular f; ``work.grad`` may be left at earlier values where x is 0. Those are
+    upper bounds, since the gradient is antitone (default: advance).
+``settle(params, work, x, v)``
+    Brings ``work.grad`` up to date where v is nonzero; whether an entry there was less than its bound (default:
+    there are no bounds). An oracle's vertex that needs no settling is optimal for the gradient itself, because no
+    feasible point, all being non-negative, gains by it what it loses by the bounds.
+``conclude(params, work, x, value)``
+    Value at x from scratch at the end of increases, given the present one; it leaves ``work.grad`` as they do
+    (default: evaluate).
 ``contract(params, work, x, v, gamma, value)``
     x = (1 - gamma) x + gamma v, likewise.
 ``exact_step(params, work, x, v, limit, value)``
@@ -75,6 +85,21 @@ def _default_prepare(params, work, x, v):
 @kernel
 def _default_advance(params, work, x, v, gamma, value):
     add_scaled(x, gamma, v)
+    return evaluate(params, work, x)
+
+
+@kernel
+def _default_increase(params, work, x, v, gamma, value):
+    return advance(params, work, x, v, gamma, value)
+
+
+@kernel
+def _no_bounds(params, work, x, v):
+    return False
+
+
+@kernel
+def _default_conclude(params, work, x, value):
     return evaluate(params, work, x)
 
 
@@ -184,6 +209,9 @@ def _unknown_sign(params, work, upper):
 
 prepare, PREPARE = operation("prepare", _default_prepare)
 advance, ADVANCE = operation("advance", _default_advance)
+increase, INCREASE = operation("increase", _default_increase)
+settle, SETTLE = operation("settle", _no_bounds)
+conclude, CONCLUDE = operation("conclude", _default_conclude)
 contract, CONTRACT = operation("contract", _default_contract)
 exact_step, EXACT_STEP = operation("exact_step", _default_exact_step)
 coordinate_maximum, COORDINATE_MAXIMUM = operation("coordinate_maximum", _default_coordinate_maximum)
@@ -197,6 +225,9 @@ _TABLES = {
     "evaluate": EVALUATE,
     "prepare": PREPARE,
     "advance": ADVANCE,
+    "increase": INCREASE,
+    "settle": SETTLE,
+    "conclude": CONCLUDE,
     "contract": CONTRACT,
     "exact_step": EXACT_STEP,
     "derivative_along": DERIVATIVE_ALONG,

@@ -20,6 +20,12 @@ the log. From time to time the log is applied to all held rows by one matrix pro
 new row is P_i,: = D_i,: - D_i,A X_A P_A,: with x and P at the base. A move costs O(n |V| |A|), not O(n^3). A value
 from scratch is such a log by itself, with the base 0.
 
+Along a run of increases (moves with delta >= 0, which lower the gradient everywhere) only the columns of coordinates
+that are held as rows are kept up to date too. The gradient of the others stays behind as an upper bound until an oracle
+asks for it; then their rows are made, some more than asked for at a time, as they are at the present point. With h of n
+rows held, an application of the log costs h^2 per row, not h (2 n - h), and most coordinates that have no chance are
+never looked at.
+
 Outside [0, 1]^n pivots may vanish or change sign: there P comes from an LU factorisation of I + X D.
 
 Low rank, L = B B' with B n x k: with the gaps g = 1 - x, T = I + B' diag(x / g) B = C C' and H = C^-1 B',
@@ -36,6 +42,7 @@ from functools import cache
 import numpy as np
 
 from drsub_fast import _checks
+from drsub_fast._heap import push, sift_down
 from drsub_fast._jit import address_of, call_at, kernel
 from drsub_fast._lapack import gemm, gesv, potrf, syrk, trsm
 from drsub_fast._vector import add_scaled, assign, is_finite, slope
@@ -58,15 +65,15 @@ class SoftmaxParams(namedtuple("SoftmaxParams", "D machine")):
 #: ``pivots``, each to be above its ``limit``, so these arrays have three places more. ``value`` is an answer.
 SoftmaxWork = namedtuple(
     "SoftmaxWork",
-    "grad P U scratch weight diagonal base delta limit trial saved pivots value order place moved source state",
+    "grad P U scratch weight diagonal base delta limit trial saved pivots value order place moved source items state",
 )
 
 # Slots of ``work.state``: rows held, how many of them the base may have above 0, rows of the log, whether all this
-# belongs to the present x, times the log was applied.
-_HELD, _BASE, _LOGGED, _CURRENT, _APPLIED = range(5)
+# belongs to the present x, times the log was applied, whether only the columns that are held as rows are kept.
+_HELD, _BASE, _LOGGED, _CURRENT, _APPLIED, _NARROW = range(6)
 
-# What `_machine` is asked for: evaluate, advance, or the rows of P of given coordinates.
-_EVALUATE, _ADVANCE, _HOLD = range(3)
+# What `_machine` is asked for: evaluate, advance, the rows of P of given coordinates, increase, settle, conclude.
+_EVALUATE, _ADVANCE, _HOLD, _INCREASE, _SETTLE, _CONCLUDE = range(6)
 
 #: A pivot below this multiple of the number of coordinates is rounding noise: the matrix is singular.
 _NOISE = 4.0 * np.finfo(np.float64).eps
@@ -82,6 +89,12 @@ _DRIFT = 1e-12
 _PIECES = 8
 #: Rows from which a long log is subtracted by one product (n = 256: 0.60 ms; blocks of 16 0.66, of 64 0.82).
 _BLOCK = 32
+#: Coordinates from which on increases leave bounds (time without them to that with them: n = 64 0.98, 128 1.02,
+#: 256 1.12, 512 1.28, 1024 1.45), and rows made at once (n = 1024: 16 at once 23 ms of a run, 32 17, 64 19).
+_NARROW_FROM = 100
+_AT_ONCE = 32
+#: By how much, relatively, a value that was tracked may miss the one from scratch.
+_AGREEMENT = 1e-11
 #: A factor (n, k) is used as it is from this n and this ratio n / k on, else L = B B' is formed. Value and
 #: gradient at n = 32, k = 8: 2.0 us against 5.0 us by L; n = 64, k = 16: 5.7 against 15 us.
 _LOW_RANK_FROM = 32
@@ -100,7 +113,7 @@ _BLAS_FROM_LOG = 8000
 @kernel
 def _size(params):
     n = params.D.shape[0]
-    return 3 * n * n + 11 * n + 14, 3 * n + 8
+    return 3 * n * n + 11 * n + 14, 4 * n + 12
 
 
 @kernel(memory=True)
@@ -128,7 +141,8 @@ def _carve(params, floats, integers):
         integers[n : 2 * n],
         moved,
         moved,
-        integers[3 * n + 3 :],
+        integers[3 * n + 3 : 4 * n + 6],
+        integers[4 * n + 6 :],
     )
 
 
@@ -198,15 +212,15 @@ def _eliminate_four(a, b, c, d, diagonal, moved, delta, pivots, weight):
 
 
 @kernel
-def _eliminate(work, rows, logged, s, least):
+def _eliminate(work, rows, width, logged, s, least):
     """Eliminates ``work.moved[:s]``, whose rows of P are ``rows[work.source[a]]`` minus the first rows of the log.
 
     Appends to the log, updates the diagonal and returns the change of f; NaN if a pivot is not above ``least``
-    (relative), and then the diagonal is useless.
+    (relative), and then the diagonal is useless. All rows are of ``width`` positions.
     """
     U, weight, pivots, limit = work.U, work.weight, work.pivots, work.limit
     moved, source, delta = work.moved, work.source, work.delta
-    n = U.shape[1]
+    diagonal = work.diagonal[:width]
     for a in range(s, s + 3):  # moves by 0 make the last ones four
         moved[a], source[a], delta[a] = moved[0], source[0], 0.0
     change = 0.0
@@ -217,18 +231,18 @@ def _eliminate(work, rows, logged, s, least):
             block = min(s - done + 3, _BLOCK) // 4 * 4
             for a in range(done, done + block):
                 row = rows[source[a]]
-                assign(U[logged + a], row)
+                assign(U[logged + a, :width], row)
                 limit[a] = least * (1.0 + abs(delta[a] * row[moved[a]]))
             first = 0
-            if start * n >= _BLAS_FROM_LOG:
+            if start * width >= _BLAS_FROM_LOG:
                 first = start
                 for t in range(start):
                     for a in range(block):
                         work.scratch[t, a] = weight[t] * U[t, moved[done + a]]
-                gemm(-1.0, work.scratch, block, U, n, start, U[start:])
-        a, b, c, d = U[start], U[start + 1], U[start + 2], U[start + 3]
+                gemm(-1.0, work.scratch, block, U, width, start, U[start:])
+        a, b, c, d = U[start, :width], U[start + 1, :width], U[start + 2, :width], U[start + 3, :width]
         _subtract_log(a, b, c, d, U, weight, moved[done:], first, start)
-        _eliminate_four(a, b, c, d, work.diagonal, moved[done:], delta[done:], pivots, weight[start:])
+        _eliminate_four(a, b, c, d, diagonal, moved[done:], delta[done:], pivots, weight[start:])
         for t in range(4):
             if not pivots[t] > limit[done + t]:
                 return np.nan
@@ -246,12 +260,18 @@ def _start_at_zero(params, work):
         work.diagonal[i] = params.D[i, i]
         work.order[i] = i
         work.place[i] = i
-    work.state[_HELD] = work.state[_BASE] = work.state[_LOGGED] = 0
+    work.state[_HELD] = work.state[_BASE] = work.state[_LOGGED] = work.state[_NARROW] = 0
+
+
+@kernel
+def _width(work):
+    """Number of positions whose columns of P and of the log, and whose diagonal, are those of the present x."""
+    return work.state[_HELD] if work.state[_NARROW] else work.grad.size
 
 
 @kernel
 def _publish_gradient(work):
-    for p in range(work.grad.size):
+    for p in range(_width(work)):
         work.grad[work.order[p]] = work.diagonal[p]
 
 
@@ -305,7 +325,7 @@ def _evaluate_anew(params, work, x):
     _start_at_zero(params, work)
     work.state[_CURRENT] = 1
     s = _plan_move(work, x, 1.0)
-    value = _eliminate(work, params.D, work.state[_LOGGED], s, _NOISE * (s + 10))
+    value = _eliminate(work, params.D, x.size, 0, s, _NOISE * (s + 10))
     if not math.isfinite(value):
         return _evaluate_by_lu(params, work, x)
     work.state[_LOGGED] = s
@@ -320,21 +340,20 @@ def _subtract_four(row, c0, c1, c2, c3, b0, b1, b2, b3):
 
 
 @kernel
-def _subtract_product(A, B, k, C, start, stop):
-    """C[start:stop, start:] -= A[:k, start:stop]' B[:k, start:]."""
-    n = C.shape[1]
-    if stop - start > _FEW_ROWS and (stop - start) * (n - start) * k >= _BLAS_FROM:
-        gemm(-1.0, A[:, start:], stop - start, B[:, start:], n - start, k, C[start:, start:])
+def _subtract_product(A, B, k, C, start, stop, first, last):
+    """C[start:stop, first:last] -= A[:k, start:stop]' B[:k, first:last]."""
+    if stop - start > _FEW_ROWS and (stop - start) * (last - first) * k >= _BLAS_FROM:
+        gemm(-1.0, A[:, start:], stop - start, B[:, first:], last - first, k, C[start:, first:])
         return
     t = 0
     while t + 4 <= k:
-        b0, b1, b2, b3 = B[t, start:], B[t + 1, start:], B[t + 2, start:], B[t + 3, start:]
+        b0, b1, b2, b3 = B[t, first:last], B[t + 1, first:last], B[t + 2, first:last], B[t + 3, first:last]
         for r in range(start, stop):
-            _subtract_four(C[r, start:], A[t, r], A[t + 1, r], A[t + 2, r], A[t + 3, r], b0, b1, b2, b3)
+            _subtract_four(C[r, first:last], A[t, r], A[t + 1, r], A[t + 2, r], A[t + 3, r], b0, b1, b2, b3)
         t += 4
     while t < k:
         for r in range(start, stop):
-            add_scaled(C[r, start:], -A[t, r], B[t, start:])
+            add_scaled(C[r, first:last], -A[t, r], B[t, first:last])
         t += 1
 
 
@@ -348,19 +367,29 @@ def _exchange_columns(A, rows, first, others, count):
 
 
 @kernel
+def _exchange(work, p, q):
+    """Exchanges the coordinates at two positions of which no row is held."""
+    order, place, diagonal = work.order, work.place, work.diagonal
+    diagonal[p], diagonal[q] = diagonal[q], diagonal[p]
+    order[p], order[q] = order[q], order[p]
+    place[order[p]], place[order[q]] = p, q
+
+
+@kernel
 def _hold_rows(params, work, d):
     """Appends the missing rows of P, as they were at the base, of the coordinates where d is nonzero."""
-    P, order, place, diagonal, others = work.P, work.order, work.place, work.diagonal, work.moved
+    P, order, place, others = work.P, work.order, work.place, work.moved
     n = d.size
     known = count = work.state[_HELD]
     for i in range(n):
         p = place[i]
         if p >= count and d[i] != 0.0:
             others[count - known] = p
-            diagonal[p], diagonal[count] = diagonal[count], diagonal[p]
-            order[p], order[count] = order[count], i
-            place[order[p]], place[i] = p, count
+            _exchange(work, p, count)
             count += 1
+    if work.state[_NARROW]:
+        _hold_square(params, work, count)
+        return
     _exchange_columns(P, known, known, others, count - known)
     _exchange_columns(work.U, work.state[_LOGGED], known, others, count - known)
     support = work.state[_BASE]
@@ -373,8 +402,73 @@ def _hold_rows(params, work, d):
     for a in range(known):
         for r in range(known, count):
             P[r, a] = P[a, r]
-    _subtract_product(work.scratch, P, support, P, known, count)
+    _subtract_product(work.scratch, P, support, P, known, count, known, n)
     work.state[_HELD] = count
+
+
+@kernel
+def _add_likely(work, count, most):
+    """Moves the positions of the largest bounds up to ``count``, until there are ``most``; returns their number.
+
+    They will be asked for soon, and many rows at once are cheaper.
+    """
+    order, diagonal, likely = work.order, work.diagonal, work.moved
+    room, size = most - count, 0
+    for p in range(count, diagonal.size):
+        if size < room and diagonal[p] > 0.0:
+            push(likely, size, diagonal, p)
+            size += 1
+        elif size > 0 and diagonal[p] > diagonal[likely[0]]:
+            likely[0] = p
+            sift_down(likely, 0, size, diagonal)
+    for i in range(size):
+        likely[i] = order[likely[i]]
+    for i in range(size):
+        _exchange(work, work.place[likely[i]], count + i)
+    return count + size
+
+
+@kernel(memory=True)
+def _hold_square(params, work, count):
+    """Holds the rows of P at the positions up to ``count``, and of likely ones, where rows end with what is held.
+
+    Columns of the log and the diagonal follow; both are then those of the present x.
+    """
+    P, U, scratch, order, diagonal, weight = work.P, work.U, work.scratch, work.order, work.diagonal, work.weight
+    known, support, logged = work.state[_HELD], work.state[_BASE], work.state[_LOGGED]
+    if count == known:
+        return
+    count = _add_likely(work, count, min(known + _AT_ONCE, diagonal.size))
+    new = count - known
+    rows = P[known:]
+    for r in range(new):
+        row = params.D[order[known + r]]
+        for p in range(count):
+            rows[r, p] = row[order[p]]
+    scaled = scratch.reshape(-1)[: support * new].reshape(support, new)
+    for a in range(support):
+        for r in range(new):
+            scaled[a, r] = rows[r, a] * work.base[a]
+    _subtract_product(scaled, P, support, rows, 0, new, 0, known)
+    for a in range(known):
+        for r in range(new):
+            P[a, known + r] = rows[r, a]
+    _subtract_product(scaled, P, support, rows, 0, new, known, count)
+    work.state[_HELD] = count
+    positions = work.moved
+    for t in range(logged):
+        positions[t] = work.place[work.items[t]]
+        assign(U[t, known:count], P[positions[t], known:count])
+    for b in range(logged):
+        for t in range(b + 1, logged):
+            scratch[t, b] = weight[b] * U[b, positions[t]]
+        scratch[b, b] = 1.0
+    trsm(scratch, logged, U[:, known:], count - known)
+    for r in range(known, count):
+        diagonal[r] = P[r, r]
+    for t in range(logged):
+        for r in range(known, count):
+            diagonal[r] -= weight[t] * U[t, r] * U[t, r]
 
 
 @kernel(apart=True)
@@ -412,10 +506,10 @@ def _apply_log(params, work, x):
     """Makes x the base: holds its support, and P -= sum of w_a u_a u_a' over the log, on the rows that are held."""
     _hold_rows(params, work, x)
     P, U, weight = work.P, work.U, work.weight
-    n = x.size
     count, logged = work.state[_HELD], work.state[_LOGGED]
+    width = _width(work)
     for t in range(logged):
-        _scale(U[t], math.sqrt(abs(weight[t])))
+        _scale(U[t, :width], math.sqrt(abs(weight[t])))
     start = 0
     while start < logged:
         stop = start + 1
@@ -423,8 +517,8 @@ def _apply_log(params, work, x):
             stop += 1
         rows, sign = U[start:], math.copysign(1.0, weight[start])
         syrk(-sign, rows, count, stop - start, P)
-        if count < n:
-            gemm(-sign, rows, count, rows[:, count:], n - count, stop - start, P[:, count:])
+        if count < width:
+            gemm(-sign, rows, count, rows[:, count:], width - count, stop - start, P[:, count:])
         start = stop
     _mirror(P, count)
     for r in range(count):
@@ -437,7 +531,7 @@ def _apply_log(params, work, x):
 def _residual(params, work, r):
     """Largest entry of D_i - P_i,A X_A D_A - P_i for the held row r, relative to the entries of both, at the base."""
     D, order, residual = params.D, work.order, work.trial
-    row = work.P[r]
+    row = work.P[r, : _width(work)]
     assign(residual, D[order[r]])
     scale = 1.0
     for p in range(work.state[_BASE]):
@@ -486,18 +580,24 @@ def _move(params, work, x, v, gamma):
         return np.nan
     _hold_rows(params, work, v)
     s = _plan_move(work, v, gamma)
-    change = _eliminate(work, work.P, work.state[_LOGGED], s, _LEAST_PIVOT)
-    work.state[_LOGGED] += s
+    logged = work.state[_LOGGED]
+    for a in range(s):
+        work.items[logged + a] = work.order[work.moved[a]]
+    change = _eliminate(work, work.P, _width(work), logged, s, _LEAST_PIVOT)
+    work.state[_LOGGED] = logged + s
     return change
 
 
 @kernel
-def _move_and_evaluate(params, work, x, v, gamma, value):
+def _move_and_evaluate(params, work, x, v, gamma, value, narrow):
     change = np.nan
     if _pays_to_update(work, x, v):
-        if work.state[_CURRENT] == 0:
+        if work.state[_CURRENT] == 0 or work.state[_NARROW] > narrow:
             value = _evaluate_anew(params, work, x)
         if math.isfinite(value):
+            if work.state[_NARROW] < narrow:
+                _apply_log(params, work, x)
+                work.state[_NARROW] = 1
             change = _move(params, work, x, v, gamma)
     add_scaled(x, gamma, v)
     if not math.isfinite(change):
@@ -507,14 +607,63 @@ def _move_and_evaluate(params, work, x, v, gamma, value):
 
 
 @kernel
+def _value_by_cholesky(params, work, x):
+    """log det (I + X^(1/2) D X^(1/2)) by its Cholesky factor on the support of x; NaN if there is none."""
+    S, support, root = work.scratch, work.moved, work.trial
+    count = 0
+    for j in range(x.size):
+        if x[j] != 0.0:
+            support[count] = j
+            root[count] = math.sqrt(x[j])
+            count += 1
+    for a in range(count):
+        row = params.D[support[a]]
+        for b in range(a):
+            S[a, b] = root[a] * root[b] * row[support[b]]
+        S[a, a] = 1.0 + x[support[a]] * row[support[a]]
+    if potrf(S, count) != 0:
+        return np.nan
+    value = 0.0
+    for a in range(count):
+        value += 2.0 * math.log(S[a, a])
+    return value
+
+
+@kernel
+def _settle_entries(params, work, v):
+    """Holds the rows where v is nonzero; whether an entry of the gradient there was less than its bound."""
+    saved, fell = work.saved, 0
+    assign(saved, work.grad)
+    _hold_rows(params, work, v)
+    _publish_gradient(work)
+    for j in range(v.size):
+        fell += (v[j] != 0.0) & (work.grad[j] < saved[j])
+    return fell > 0
+
+
+@kernel
+def _conclude_or_evaluate(params, work, x, value):
+    if work.state[_CURRENT] == 1 and work.state[_NARROW] == 1:
+        anew = _value_by_cholesky(params, work, x)
+        if abs(anew - value) <= _AGREEMENT * (1.0 + abs(anew)):
+            return anew
+    return _evaluate_anew(params, work, x)
+
+
+@kernel
 def _machine(params, work, task, x, v, gamma, value):
-    """The large kernels in one, to be called by address; its answer is in ``work.value``."""
+    """The large kernels in one, to be called by address; its answer is in ``work.value`` or returned."""
     if task == _EVALUATE:
         work.value[0] = _evaluate_anew(params, work, x)
-    elif task == _ADVANCE:
-        work.value[0] = _move_and_evaluate(params, work, x, v, gamma, value)
+    elif task in (_ADVANCE, _INCREASE):
+        narrow = task == _INCREASE and x.size >= _NARROW_FROM
+        work.value[0] = _move_and_evaluate(params, work, x, v, gamma, value, int(narrow))
+    elif task == _SETTLE:
+        return int(_settle_entries(params, work, v))
+    elif task == _CONCLUDE:
+        work.value[0] = _conclude_or_evaluate(params, work, x, value)
     else:
-        if work.state[_CURRENT] == 0:
+        if work.state[_CURRENT] == 0 or work.state[_NARROW] == 1:
             work.value[0] = _evaluate_anew(params, work, x)
         if work.state[_CURRENT] == 1:
             _apply_log(params, work, x)
@@ -531,6 +680,28 @@ def _evaluate(params, work, x):
 @kernel
 def _advance(params, work, x, v, gamma, value):
     call_at(_machine, params.machine, (params, work, _ADVANCE, x, v, float(gamma), float(value)))
+    return float(work.value[0])
+
+
+@kernel
+def _increase(params, work, x, v, gamma, value):
+    call_at(_machine, params.machine, (params, work, _INCREASE, x, v, float(gamma), float(value)))
+    return float(work.value[0])
+
+
+@kernel
+def _settle(params, work, x, v):
+    if work.state[_NARROW] == 0:
+        return False
+    n_bounds = 0
+    for j in range(v.size):
+        n_bounds += (v[j] != 0.0) & (work.place[j] >= work.state[_HELD])
+    return n_bounds > 0 and call_at(_machine, params.machine, (params, work, _SETTLE, x, v, 0.0, 0.0)) != 0
+
+
+@kernel
+def _conclude(params, work, x, value):
+    call_at(_machine, params.machine, (params, work, _CONCLUDE, x, x, 0.0, float(value)))
     return float(work.value[0])
 
 
@@ -645,6 +816,9 @@ register_objective(
     objective_carve=_carve,
     evaluate=_evaluate,
     advance=_advance,
+    increase=_increase,
+    settle=_settle,
+    conclude=_conclude,
     exact_step=_exact_step,
     coordinate_maximum=_coordinate_maximum,
     hessian_product=_hessian_product,
@@ -814,7 +988,7 @@ def _low_rank_evaluate(params, work, x):
         value = -np.inf if s < 0 else _low_rank_inner(params, work)
         if math.isfinite(value):
             _low_rank_rows(work, s)
-            change = _eliminate(work, work.rows, 0, s, _NOISE * (s + 10))
+            change = _eliminate(work, work.rows, x.size, 0, s, _NOISE * (s + 10))
             value = value + change if math.isfinite(change) else -np.inf
     if not math.isfinite(value):
         for j in range(x.size):

@@ -31,7 +31,7 @@ from drsub_fast._driver import (
 from drsub_fast._jit import kernel
 from drsub_fast._vector import assign, is_finite, shrink, slope
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.base import advance, evaluate
+from drsub_fast.objectives.base import conclude, increase
 from drsub_fast.sets.base import OK
 
 AdditiveOptions = namedtuple("AdditiveOptions", "n_steps shrunken")
@@ -54,7 +54,7 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
             # Value from scratch and gap over the whole set, at the last iterate.
             if control[CLOSING] == 0:
                 control[CLOSING] = 1
-                numbers[VALUE] = evaluate(objective, work, x)
+                numbers[VALUE] = conclude(objective, work, x, numbers[VALUE])
                 trace_value[k] = numbers[VALUE]
                 assign(state.bound, upper)
                 control[VERTEX] = STALE
@@ -69,7 +69,7 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
             numbers[GAP] = trace_gap[k]
             return FINISHED
         gamma = min(1.0 / options.n_steps, 1.0 - k / options.n_steps)
-        numbers[VALUE] = advance(objective, work, x, state.v, gamma, numbers[VALUE])
+        numbers[VALUE] = increase(objective, work, x, state.v, gamma, numbers[VALUE])
         if not (math.isfinite(numbers[VALUE]) and is_finite(work.grad)):
             assign(x, state.previous)
             return NON_FINITE
