@@ -203,6 +203,27 @@ def test_partition_with_a_group_of_no_items_and_one_capacity_for_all():
     np.testing.assert_array_equal(ds.PartitionMatroid([0, 2, 2], 2).capacities, [2.0, 2.0, 2.0])
 
 
+@pytest.mark.parametrize("equality", [False, True])
+def test_pairs_and_heap_fill_a_knapsack_alike(equality):
+    rng = np.random.default_rng(8)
+    n, more = 12, 40  # items that nobody wants leave the group to the heap
+    for trial in range(300):
+        direction = rng.integers(-2 if not equality else 1, 4, n) * (1.0 if trial % 3 else rng.random(n))
+        upper = rng.integers(0, 3, n) * (1.0 if trial % 2 else rng.random(n))
+        if equality:
+            capacity = 0.6 * upper.sum()
+            small = ds.Simplex(n, capacity).with_upper(upper)
+            large = ds.Simplex(n + more, capacity).with_upper(np.append(upper, np.ones(more)))
+        else:
+            weights, capacity = rng.integers(0, 4, n) * 1.0, rng.integers(0, 9) * 1.0
+            small = ds.Knapsack(weights, capacity, upper)
+            large = ds.Knapsack(np.append(weights, np.ones(more)), capacity, np.append(upper, np.ones(more)))
+        got = small.lmo(direction)
+        expected = large.lmo(np.append(direction, np.full(more, -5.0)))[:n]
+        np.testing.assert_allclose(got, expected, atol=1e-14)
+        assert small.contains(got)
+
+
 def test_knapsack_takes_free_items_whole():
     P = ds.Knapsack([0.0, 1.0], 0.5, [3.0, 1.0])
     np.testing.assert_array_equal(P.lmo([1e-9, 1.0]), [3.0, 0.5])
