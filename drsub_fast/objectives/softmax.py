@@ -147,7 +147,7 @@ def _carve(params, floats, integers):
 
 
 @kernel(reductions=True, apart=True)
-def _subtract_log(a, b, c, d, U, weight, moved, first, stop):
+def _subtract_log(a, b, c, d, width, U, weight, moved, first, stop):
     """Subtracts sum w_t U[t, i] U[t] from four rows, one i in ``moved`` each; t goes from ``first`` to ``stop``."""
     i, j, k, m = moved[0], moved[1], moved[2], moved[3]
     t = first
@@ -158,7 +158,7 @@ def _subtract_log(a, b, c, d, U, weight, moved, first, stop):
         be, bf, bg, bh = we * e[j], wf * f[j], wg * g[j], wh * h[j]
         ce, cf, cg, ch = we * e[k], wf * f[k], wg * g[k], wh * h[k]
         de, df, dg, dh = we * e[m], wf * f[m], wg * g[m], wh * h[m]
-        for p in range(a.size):
+        for p in range(width):
             a[p] -= ae * e[p] + af * f[p] + ag * g[p] + ah * h[p]
             b[p] -= be * e[p] + bf * f[p] + bg * g[p] + bh * h[p]
             c[p] -= ce * e[p] + cf * f[p] + cg * g[p] + ch * h[p]
@@ -167,12 +167,18 @@ def _subtract_log(a, b, c, d, U, weight, moved, first, stop):
     while t < stop:
         e, we = U[t], weight[t]
         ae, be, ce, de = we * e[i], we * e[j], we * e[k], we * e[m]
-        for p in range(a.size):
+        for p in range(width):
             a[p] -= ae * e[p]
             b[p] -= be * e[p]
             c[p] -= ce * e[p]
             d[p] -= de * e[p]
         t += 1
+
+
+@kernel(apart=True)
+def _copy_four(a, b, c, d, e, f, g, h, width):
+    for p in range(width):
+        a[p], b[p], c[p], d[p] = e[p], f[p], g[p], h[p]
 
 
 @kernel
@@ -181,26 +187,33 @@ def _share(delta, pivot):
     return delta / pivot if pivot != 0.0 else 0.0
 
 
+@kernel
+def _two_pivots(a, b, c, alpha, gamma):
+    """Pivots and weights of the moves alpha, gamma of two coordinates whose block of P is (a, b; b, c).
+
+    The second pivot is det / first with the determinant of both, so that the divisions need not wait for each other;
+    that costs no digits.
+    """
+    first = 1.0 + alpha * a
+    both = first * (1.0 + gamma * c) - alpha * gamma * b * b
+    return first, _share(both, first), _share(alpha, first), _share(gamma * first, both)
+
+
 @kernel(reductions=True, apart=True)
-def _eliminate_four(a, b, c, d, diagonal, moved, delta, pivots, weight):
+def _eliminate_four(a, b, c, d, width, diagonal, moved, delta, pivots, weight):
     """Eliminates four coordinates with the present rows a, b, c, d of P, which become rows of the log."""
     i, j, k, m = moved[0], moved[1], moved[2], moved[3]
-    pivots[0] = 1.0 + delta[0] * a[i]
-    wa = _share(delta[0], pivots[0])
     aj, ak, am = a[j], a[k], a[m]
-    ba = wa * aj
-    pivots[1] = 1.0 + delta[1] * (b[j] - ba * aj)
-    wb = _share(delta[1], pivots[1])
+    pivots[0], pivots[1], wa, wb = _two_pivots(a[i], aj, b[j], delta[0], delta[1])
+    ba, ca, da = wa * aj, wa * ak, wa * am
     bk, bm = b[k] - ba * ak, b[m] - ba * am
-    ca, cb = wa * ak, wb * bk
-    pivots[2] = 1.0 + delta[2] * (c[k] - ca * ak - cb * bk)
-    wc = _share(delta[2], pivots[2])
+    cb, db = wb * bk, wb * bm
     cm = c[m] - ca * am - cb * bm
-    da, db, dc = wa * am, wb * bm, wc * cm
-    pivots[3] = 1.0 + delta[3] * (d[m] - da * am - db * bm - dc * cm)
-    wd = _share(delta[3], pivots[3])
+    ck, dm = c[k] - ca * ak - cb * bk, d[m] - da * am - db * bm
+    pivots[2], pivots[3], wc, wd = _two_pivots(ck, cm, dm, delta[2], delta[3])
+    dc = wc * cm
     weight[0], weight[1], weight[2], weight[3] = wa, wb, wc, wd
-    for p in range(a.size):
+    for p in range(width):
         ap = a[p]
         bp = b[p] - ba * ap
         cp = c[p] - ca * ap - cb * bp
@@ -220,19 +233,21 @@ def _eliminate(work, rows, width, logged, s, least):
     """
     U, weight, pivots, limit = work.U, work.weight, work.pivots, work.limit
     moved, source, delta = work.moved, work.source, work.delta
-    diagonal = work.diagonal[:width]
     for a in range(s, s + 3):  # moves by 0 make the last ones four
         moved[a], source[a], delta[a] = moved[0], source[0], 0.0
+    for a in range(s + 3):
+        limit[a] = least * (1.0 + abs(delta[a] * work.diagonal[moved[a]]))
     change = 0.0
     product = 1.0
     for done in range(0, s, 4):
         start = logged + done
         if done % _BLOCK == 0:
             block = min(s - done + 3, _BLOCK) // 4 * 4
-            for a in range(done, done + block):
-                row = rows[source[a]]
-                assign(U[logged + a, :width], row)
-                limit[a] = least * (1.0 + abs(delta[a] * row[moved[a]]))
+            asked = source[done:]
+            for a in range(0, block, 4):
+                e, f, g, h = rows[asked[a]], rows[asked[a + 1]], rows[asked[a + 2]], rows[asked[a + 3]]
+                into = U[start + a :]
+                _copy_four(into[0], into[1], into[2], into[3], e, f, g, h, width)
             first = 0
             if start * width >= _BLAS_FROM_LOG:
                 first = start
@@ -240,9 +255,9 @@ def _eliminate(work, rows, width, logged, s, least):
                     for a in range(block):
                         work.scratch[t, a] = weight[t] * U[t, moved[done + a]]
                 gemm(-1.0, work.scratch, block, U, width, start, U[start:])
-        a, b, c, d = U[start, :width], U[start + 1, :width], U[start + 2, :width], U[start + 3, :width]
-        _subtract_log(a, b, c, d, U, weight, moved[done:], first, start)
-        _eliminate_four(a, b, c, d, diagonal, moved[done:], delta[done:], pivots, weight[start:])
+        a, b, c, d = U[start], U[start + 1], U[start + 2], U[start + 3]
+        _subtract_log(a, b, c, d, width, U, weight, moved[done:], first, start)
+        _eliminate_four(a, b, c, d, width, work.diagonal, moved[done:], delta[done:], pivots, weight[start:])
         for t in range(4):
             if not pivots[t] > limit[done + t]:
                 return np.nan
@@ -256,10 +271,12 @@ def _eliminate(work, rows, width, logged, s, least):
 @kernel
 def _start_at_zero(params, work):
     """The state at x = 0: P = D with no row held, so that a move to x is a value from scratch."""
+    if work.state[_HELD] > 0 or work.state[_CURRENT] == 0:
+        for i in range(work.grad.size):
+            work.order[i] = i
+            work.place[i] = i
     for i in range(work.grad.size):
         work.diagonal[i] = params.D[i, i]
-        work.order[i] = i
-        work.place[i] = i
     work.state[_HELD] = work.state[_BASE] = work.state[_LOGGED] = work.state[_NARROW] = 0
 
 
