@@ -14,7 +14,7 @@ import hashlib
 import os
 import tempfile
 import types
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numba
@@ -110,7 +110,21 @@ def _is_importable(numba_type):
     return all(_is_importable(part) for part in getattr(numba_type, "types", ()))
 
 
-class _LinkedCode(JITCodeLibrary):
+class _Code(JITCodeLibrary):
+    """Code whose loops may be vectorised by 512 bits: LLVM keeps to 256 unless it is told."""
+
+    wide = False
+
+    def add_ir_module(self, ir_module):
+        if self.wide:
+            for function in ir_module.functions:
+                if not function.is_declaration:
+                    # An attribute with a value: `add` of llvmlite knows plain ones only.
+                    set.add(function.attributes, '"prefer-vector-width"="512"')
+        super().add_ir_module(ir_module)
+
+
+class _LinkedCode(_Code):
     """Code that exists to be linked into its callers: optimised and translated there, not here as well.
 
     Numba would optimise a kernel once for itself and once more at each level of callers above it, and make machine
@@ -138,7 +152,7 @@ class _LinkedCode(JITCodeLibrary):
         """Kernels never raise, so none needs the environment that Numba would store here."""
 
 
-class _WholeCode(JITCodeLibrary):
+class _WholeCode(_Code):
     """Code with everything it calls linked in, which nobody else calls.
 
     LLVM inlines what is called once, and passes only arguments that are used to the rest.
@@ -157,21 +171,19 @@ class _WholeCode(JITCodeLibrary):
         super()._optimize_final_module()
 
 
-class _LinkedCompiler(Compiler):
-    code = _LinkedCode
+class _KernelCompiler(Compiler):
+    code, apart, wide = _LinkedCode, False, False
 
-    def __init__(self, typing_context, target_context, library, *args):
-        super().__init__(typing_context, target_context, self.code(target_context.codegen(), "kernel"), *args)
-
-
-class _ApartCompiler(_LinkedCompiler):
     def __init__(self, typing_context, target_context, library, arguments, return_type, flags, *args):
-        flags.noalias = True
+        flags.noalias = self.apart
+        library = self.code(target_context.codegen(), "kernel")
+        library.wide = self.wide
         super().__init__(typing_context, target_context, library, arguments, return_type, flags, *args)
 
 
-class _WholeCompiler(_LinkedCompiler):
-    code = _WholeCode
+@cache
+def _compiler(code, apart, wide):
+    return type("KernelCompiler", (_KernelCompiler,), {"code": code, "apart": apart, "wide": wide})
 
 
 class _KernelCacheImpl(CompileResultCacheImpl):
@@ -251,9 +263,10 @@ class Kernel(CPUDispatcher):
     combination of literal numbers among them.
     """
 
-    def __init__(self, py_func, compiler, **options):
-        self._options, self._entries = options, {}
+    def __init__(self, py_func, apart, wide, **options):
+        self._options, self._wide, self._entries = options, wide, {}
         wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        compiler = _compiler(_LinkedCode, apart, wide)
         super().__init__(py_func, {}, {"nopython": True} | options | wrappers, compiler)
         self.typingctx._remove_global(self)
         self.typingctx.insert_global(self, self._numba_type_)
@@ -273,7 +286,7 @@ class Kernel(CPUDispatcher):
     @cached_property
     def standalone(self):
         """The kernel as an ordinary Numba function."""
-        dispatcher = njit(**self._options, pipeline_class=_WholeCompiler)(self.py_func)
+        dispatcher = njit(**self._options, pipeline_class=_compiler(_WholeCode, False, self._wide))(self.py_func)
         if CACHE_FOLDER is not None:
             dispatcher._cache = _KernelCache(self.py_func)
         return dispatcher
@@ -297,7 +310,7 @@ def type_code(value):
     return numba.typeof(value)._code
 
 
-def kernel(function=None, *, reductions=False, memory=False, apart=False):
+def kernel(function=None, *, reductions=False, memory=False, apart=False, wide=False):
     """Compile a kernel: ``nogil``, numpy's error model, stored on disk.
 
     Parameters
@@ -312,14 +325,15 @@ def kernel(function=None, *, reductions=False, memory=False, apart=False):
     apart : bool, default False
         No element that the kernel writes is reached by two of its arguments, so that short loops need not begin
         with a comparison of the places of their arrays.
+    wide : bool, default False
+        Vectorise by 512 bits where the processor can. What is inlined goes by its caller.
     """
 
     def decorate(py_func):
         if config.DISABLE_JIT:
             return py_func
         flags = set(REDUCTION_FLAGS) if reductions else False
-        compiler = _ApartCompiler if apart else _LinkedCompiler
-        return Kernel(py_func, compiler, nogil=True, error_model="numpy", fastmath=flags, _nrt=memory)
+        return Kernel(py_func, apart, wide, nogil=True, error_model="numpy", fastmath=flags, _nrt=memory)
 
     return decorate if function is None else decorate(function)
 

@@ -44,7 +44,8 @@ def _two_sums(a):
 
 def compiled_anew(kernel):
     """The kernel as Python calls it, not from the cache: code from there cannot be looked into."""
-    return numba.njit(**kernel._options, pipeline_class=_jit._WholeCompiler)(kernel.py_func)
+    compiler = _jit._compiler(_jit._WholeCode, False, kernel._wide)
+    return numba.njit(**kernel._options, pipeline_class=compiler)(kernel.py_func)
 
 
 @needs_compiler
@@ -60,6 +61,23 @@ def test_kernels_count_no_references():
     (code,) = function.inspect_llvm().values()
     assert "_two_sums" in code
     assert "NRT_incref" not in code
+
+
+@_jit.kernel(wide=True)
+def _doubled(a):
+    for i in range(a.size):
+        a[i] *= 2.0
+
+
+@needs_compiler
+def test_wide_kernels_ask_for_wide_vectors():
+    for kernel, wide in ((_doubled, True), (_two_sums, False)):
+        function, a = compiled_anew(kernel), np.arange(21.0)
+        function(a)
+        (code,) = function.inspect_llvm().values()
+        assert ('"prefer-vector-width"="512"' in code) == wide
+        if wide:
+            np.testing.assert_array_equal(a, 2.0 * np.arange(21.0))
 
 
 @needs_compiler

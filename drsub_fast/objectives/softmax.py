@@ -146,7 +146,7 @@ def _carve(params, floats, integers):
     )
 
 
-@kernel(reductions=True, apart=True)
+@kernel(reductions=True, apart=True, wide=True)
 def _subtract_log(a, b, c, d, width, U, weight, moved, first, stop):
     """Subtracts sum w_t U[t, i] U[t] from four rows, one i in ``moved`` each; t goes from ``first`` to ``stop``."""
     i, j, k, m = moved[0], moved[1], moved[2], moved[3]
@@ -175,7 +175,7 @@ def _subtract_log(a, b, c, d, width, U, weight, moved, first, stop):
         t += 1
 
 
-@kernel(apart=True)
+@kernel(apart=True, wide=True)
 def _copy_four(a, b, c, d, e, f, g, h, width):
     for p in range(width):
         a[p], b[p], c[p], d[p] = e[p], f[p], g[p], h[p]
@@ -199,7 +199,7 @@ def _two_pivots(a, b, c, alpha, gamma):
     return first, _share(both, first), _share(alpha, first), _share(gamma * first, both)
 
 
-@kernel(reductions=True, apart=True)
+@kernel(reductions=True, apart=True, wide=True)
 def _eliminate_four(a, b, c, d, width, diagonal, moved, delta, pivots, weight):
     """Eliminates four coordinates with the present rows a, b, c, d of P, which become rows of the log."""
     i, j, k, m = moved[0], moved[1], moved[2], moved[3]
@@ -224,7 +224,7 @@ def _eliminate_four(a, b, c, d, width, diagonal, moved, delta, pivots, weight):
         d[p] = dp
 
 
-@kernel
+@kernel(wide=True)
 def _eliminate(work, rows, width, logged, s, least):
     """Eliminates ``work.moved[:s]``, whose rows of P are ``rows[work.source[a]]`` minus the first rows of the log.
 
@@ -350,7 +350,7 @@ def _evaluate_anew(params, work, x):
     return value
 
 
-@kernel(reductions=True, apart=True)
+@kernel(reductions=True, apart=True, wide=True)
 def _subtract_four(row, c0, c1, c2, c3, b0, b1, b2, b3):
     for j in range(row.size):
         row[j] -= c0 * b0[j] + c1 * b1[j] + c2 * b2[j] + c3 * b3[j]
@@ -667,7 +667,7 @@ def _conclude_or_evaluate(params, work, x, value):
     return _evaluate_anew(params, work, x)
 
 
-@kernel
+@kernel(wide=True)
 def _machine(params, work, task, x, v, gamma, value):
     """The large kernels in one, to be called by address; its answer is in ``work.value`` or returned."""
     if task == _EVALUATE:
