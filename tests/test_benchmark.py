@@ -18,6 +18,7 @@ def test_rows_compare_equal_values():
     assert {row.baseline for row in rows} >= {
         "numpy + cold linprog",
         "numpy + warm HiGHS",
+        "numpy, oracle by sorting",
         "SciPy SLSQP",
         "HiGHS, cold",
     }
