@@ -683,7 +683,8 @@ def _machine(params, work, task, x, v, gamma, value):
         if work.state[_CURRENT] == 0 or work.state[_NARROW] == 1:
             work.value[0] = _evaluate_anew(params, work, x)
         if work.state[_CURRENT] == 1:
-            _apply_log(params, work, x)
+            if work.state[_LOGGED] > 0:
+                _apply_log(params, work, x)
             _hold_rows(params, work, v)
     return work.state[_CURRENT]
 

@@ -9,12 +9,14 @@ weights:
   leaves the simplex of weights stops at its boundary and drops the atom it hits. Where the Cholesky
   factorisation of M fails, the failing row gives a direction of non-negative curvature, followed to the
   boundary. Both raise f; when no atom is dropped, f is maximal over the hull of the atoms.
-* other f: pairwise steps move weight from the worst atom to the best one by an exact search of f, while the
-  gain in sight is at least half the gap.
+* other f: the same for the quadratic model of f at x, by Hessian products of f or, where it has none, differences
+  of its gradient on the way to each atom. The model's answer is taken if f rises by it as it should; otherwise f is
+  searched on the segment to it, and x becomes an atom. A few such steps, until the hull promises less than a part of
+  the gap. Where even the search finds nothing, an exact step towards the vertex is left.
 
-The Newton systems keep the atoms of a quadratic affinely independent, so there are never more than n + 2;
-for other f a full store is replaced by its one combination x.
-Sources: Holloway 1974 (fully corrective steps); Lacoste-Julien and Jaggi 2015 (pairwise steps).
+The Newton systems keep the atoms affinely independent, so there are hardly more than n + 1; a full store is replaced
+by its one combination x.
+Sources: Holloway 1974 (fully corrective steps).
 """
 
 import math
@@ -63,8 +65,15 @@ _PIVOT = 1e-11
 #: Major steps without any rise of f after which rounding is taken to be the reason.
 _IDLE_LIMIT = 3
 
-#: Pairwise steps between two oracle calls.
-_PAIRWISE_LIMIT = 8
+#: Newton steps between two oracle calls for an f that is not quadratic, part of the gap that the hull may still
+#: promise, part of the first-order rise that f must reach, and part of f that counts as rounding.
+_NEWTON_LIMIT = 3
+_HULL_SHARE = 0.1
+_RISE = 0.1
+_NOISE = 1e-14
+
+#: Part of the way to an atom on which its second derivatives are measured.
+_DIFFERENCE = 1e-6
 
 
 def atoms_size(n):
@@ -324,29 +333,137 @@ def _quadratic_step(objective, work, atoms, x, new, gap):
 
 
 @kernel
-def _pairwise_steps(objective, work, atoms, x, gap, value):
-    """Moves weight from the worst to the best atom while that promises half the gap; returns the new value."""
-    weight, score, target = atoms.weight, atoms.score, atoms.spare
-    for _ in range(_PAIRWISE_LIMIT):
+def _model_curvature(objective, work, atoms, x, grad, trial):
+    """Q for the Hessian at x, up to what differences of atoms do not see; the workspace is that of x after it."""
+    V, HV, Q, p = atoms.V, atoms.HV, atoms.Q, atoms.count[_COUNT]
+    if hessian_product(objective, work, x, V[0], HV[0]) > 0:
+        for i in range(1, p):
+            hessian_product(objective, work, x, V[i], HV[i])
+        for i in range(p):
+            for k in range(i + 1):
+                Q[i, k] = Q[k, i] = dot(V[k], HV[i])
+        return
+    assign(grad, work.grad)
+    for i in range(p):
+        for j in range(x.size):
+            trial[j] = x[j] + _DIFFERENCE * (V[i, j] - x[j])
+        evaluate(objective, work, trial)
+        for j in range(x.size):
+            HV[i, j] = (work.grad[j] - grad[j]) / _DIFFERENCE
+    for i in range(p):
+        for k in range(i + 1):
+            Q[i, k] = Q[k, i] = 0.5 * (slope(HV[i], V[k], x) + slope(HV[k], V[i], x))
+    evaluate(objective, work, x)
+
+
+@kernel
+def _move_scores(atoms, before):
+    """The scores after the weights moved away from ``before`` in the model, up to a number common to all."""
+    Q, weight, score, p = atoms.Q, atoms.weight, atoms.score, atoms.count[_COUNT]
+    for k in range(p):
+        change = weight[k] - before[k]
+        if change != 0.0:
+            add_scaled(score[:p], change, Q[k])
+
+
+@kernel
+def _restart_from(atoms, x):
+    """Makes x the only atom."""
+    assign(atoms.V[0], x)
+    atoms.weight[0] = 1.0
+    atoms.count[_COUNT] = 1
+
+
+@kernel
+def _mix_in(atoms, x, share):
+    """x becomes an atom of weight ``share``, beside the others in their proportions."""
+    p = atoms.count[_COUNT]
+    if p == atoms.V.shape[0]:
+        _restart_from(atoms, x)
+        return
+    for i in range(p):
+        atoms.weight[i] *= 1.0 - share
+    assign(atoms.V[p], x)
+    atoms.weight[p] = share
+    atoms.count[_COUNT] = p + 1
+
+
+@kernel
+def _search_towards(objective, work, x, target, value):
+    """(gamma, value) of the best step from x to ``target``, which is made; the workspace is that of the new x."""
+    prepare(objective, work, x, target)
+    gamma = exact_step(objective, work, x, target, 1.0, value)
+    return gamma, contract(objective, work, x, target, gamma, value)
+
+
+@kernel
+def _hull_gap(atoms):
+    """How much the hull of the atoms promises: the largest score minus the mean one."""
+    largest, mean = -math.inf, 0.0
+    for i in range(atoms.count[_COUNT]):
+        largest = max(largest, atoms.score[i])
+        mean += atoms.weight[i] * atoms.score[i]
+    return largest - mean
+
+
+@kernel
+def _maximise_model(objective, work, atoms, x, new, gap, start, target):
+    """Weights that are maximal for the quadratic model at x, reached by an exact step to the new atom, if any."""
+    _model_curvature(objective, work, atoms, x, start, target)
+    _score(atoms, work.grad)
+    if new >= 0:
+        before, p = atoms.step, atoms.count[_COUNT]
+        assign(before, atoms.weight)
+        _exact_towards(atoms, new, gap)
+        if atoms.count[_COUNT] == p:
+            _move_scores(atoms, before)
+    _correct_weights(atoms)
+
+
+@kernel
+def _newton_steps(objective, work, state, atoms, x, new, gap, value):
+    """Newton steps over the hull, the new atom (of weight 0 so far) included; returns the new value."""
+    start, target = state.previous, state.candidate
+    left = gap
+    for _ in range(_NEWTON_LIMIT):
+        _maximise_model(objective, work, atoms, x, new, gap, start, target)
+        new = -1
+        assign(start, x)
+        _combine(atoms, x)
+        rise = slope(work.grad, x, start)
+        reached = evaluate(objective, work, x)
         _score(atoms, work.grad)
-        best = worst = 0
-        for i in range(atoms.count[_COUNT]):
-            if score[i] > score[best]:
-                best = i
-            if score[i] < score[worst]:
-                worst = i
-        if score[best] - score[worst] < 0.5 * gap or best == worst:
-            break
-        assign(target, x)
-        add_scaled(target, weight[worst], atoms.V[best])
-        add_scaled(target, -weight[worst], atoms.V[worst])
-        prepare(objective, work, x, target)
-        gamma = exact_step(objective, work, x, target, 1.0, value)
-        value = contract(objective, work, x, target, gamma, value)
-        weight[best] += gamma * weight[worst]
-        weight[worst] *= 1.0 - gamma
-        if weight[worst] <= 1e-15:
-            _drop_atom(atoms, worst)
+        promise = _hull_gap(atoms)
+        # Close to the maximum values differ by rounding alone; the gradient still tells.
+        is_close = reached >= value - _NOISE * abs(value) and promise <= 0.5 * left
+        if reached > value + _RISE * max(rise, 0.0) or is_close:
+            value, left = reached, promise
+        else:
+            assign(target, x)
+            assign(x, start)
+            evaluate(objective, work, x)
+            gamma, value = _search_towards(objective, work, x, target, value)
+            _mix_in(atoms, start, 1.0 - gamma)
+            if gamma == 0.0:
+                return _step_to_vertex(objective, work, atoms, x, state.v, value)
+            _score(atoms, work.grad)
+            left = _hull_gap(atoms)
+        if left <= _HULL_SHARE * gap:
+            return value
+    return value
+
+
+@kernel
+def _step_to_vertex(objective, work, atoms, x, v, value):
+    """An exact step towards the vertex; returns the new value."""
+    gamma, value = _search_towards(objective, work, x, v, value)
+    known = _find_atom(atoms, v)
+    if known < 0:
+        _mix_in(atoms, v, gamma)
+        return value
+    for i in range(atoms.count[_COUNT]):
+        atoms.weight[i] *= 1.0 - gamma
+    atoms.weight[known] += gamma
     return value
 
 
@@ -403,7 +520,7 @@ def fully_corrective_loop(
         if quadratic:
             numbers[VALUE] = _quadratic_step(objective, work, atoms, x, new, gap)
         else:
-            numbers[VALUE] = _pairwise_steps(objective, work, atoms, x, gap, old)
+            numbers[VALUE] = _newton_steps(objective, work, state, atoms, x, new, gap, old)
         atoms.count[_IDLE] = 0 if numbers[VALUE] > old + 1e-16 * abs(old) else atoms.count[_IDLE] + 1
         control[K] = k + 1
         control[VERTEX] = STALE
@@ -417,7 +534,7 @@ def fully_corrective_frank_wolfe(
     Parameters
     ----------
     f : Objective
-        Function to maximise. Quadratics are corrected by Newton steps, others by pairwise steps.
+        Function to maximise. Its Hessian is used where it is known, else differences of the gradient.
     P : FeasibleSet
         Feasible set.
     x0 : array_like, shape (n,), optional
