@@ -56,7 +56,7 @@ def operation(name, default=None):
     def call(params, *args):
         cls = type(params)
         implementation = table.lookup(cls)
-        if getattr(cls, "interpreted", False):
+        if any(getattr(type(argument), "interpreted", False) for argument in (params, *args)):
             implementation = plain(implementation)
         return implementation(params, *args)
 

@@ -29,6 +29,7 @@ from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions, frank_wolfe_loop
 from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, fully_corrective_loop
 from drsub_fast.solvers.nonmonotone import AdditiveOptions, additive_loop
 from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions, projected_gradient_loop
+from drsub_fast.solvers.spectral import SpectralOptions, spectral_loop
 
 #: Code of a problem whose data the loop does not accept as they stand; the others are those of the loops.
 REFUSED = -1
@@ -263,6 +264,16 @@ def _run_fully_corrective(options, objective, feasible_set, scratch, x, upper, k
 
 
 @kernel
+def _run_spectral(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
+    code = PAUSED
+    while code == PAUSED:
+        code = spectral_loop(
+            objective, feasible_set, options, scratch.floats, scratch.integers, x, upper, k_max, k_max, value, gap
+        )
+    return code, _bound(value, gap)
+
+
+@kernel
 def is_solved(code):
     """Whether the loop itself came to its end."""
     return code in (CONVERGED, FINISHED, STALLED)
@@ -387,6 +398,7 @@ TAKE.table.update(
         FullyCorrectiveOptions: _take_same,
         MultiStartOptions: _take_same,
         ProjectedGradientOptions: _take_same,
+        SpectralOptions: _take_same,
     }
 )
 IS_SOUND.table.update(
@@ -407,6 +419,7 @@ RUN.table.update(
         FullyCorrectiveOptions: _run_fully_corrective,
         MultiStartOptions: _run_multi_start,
         ProjectedGradientOptions: _run_projected_gradient,
+        SpectralOptions: _run_spectral,
         TwoPhaseOptions: _run_two_phase,
     }
 )

@@ -37,6 +37,7 @@ from drsub_fast.solvers.maximize import METHODS, default_starts, maximize
 from drsub_fast.solvers.multi_start import random_costs
 from drsub_fast.solvers.nonmonotone import AdditiveOptions
 from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions
+from drsub_fast.solvers.spectral import SpectralOptions
 from drsub_fast.stack_loop import (
     Answers,
     BoxStack,
@@ -361,7 +362,10 @@ class _Batch:
         if method == "projected-gradient":
             return ProjectedGradientOptions(0.0, options["tol"])
         if method == "multi-start":
-            return MultiStartOptions(self.costs, FullyCorrectiveOptions(options["tol"]))
+            # As `local_solver` chooses.
+            corrective = self.problems.objective.single is Quadratic or self.problems.set.single is Polytope
+            phase = FullyCorrectiveOptions if corrective else SpectralOptions
+            return MultiStartOptions(self.costs, phase(options["tol"]))
         if "fully-corrective-frank-wolfe" in (method, options.get("subroutine")):
             phase = FullyCorrectiveOptions(options["tol"])
         else:

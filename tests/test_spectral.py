@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
+from drsub_fast.solvers.multi_start import CORRECTIVE, SPECTRAL, local_solver
 
 N = 12
 rng = np.random.default_rng(4)
@@ -207,3 +208,56 @@ def test_two_phases_of_it():
 def test_unknown_steps_are_refused():
     with pytest.raises(ValueError, match="unknown step_size 'armijo'; choose from 'diminishing', 'spectral'"):
         ds.projected_gradient(*softmax(N), step_size="armijo")
+
+
+@pytest.mark.parametrize("n", [16, 40])
+def test_multi_start_takes_it_where_it_suits(n):
+    f, P = softmax(n)
+    one, two = (ds.multi_start(f, P, n_starts=6, n_jobs=jobs) for jobs in (1, 2))
+    assert_same(one, two)
+    assert one.fw_gap <= 1e-6
+    assert one.value >= ds.fully_corrective_frank_wolfe(f, P, tol=1e-4).value - 1e-9
+    first = spectral(f, P, tol=1e-6)
+    assert one.value >= first.value
+    assert one.upper_bound <= first.upper_bound
+    again = ds.multi_start(scaled(f, 1.0), P, n_starts=6)
+    assert again.value == pytest.approx(one.value, rel=1e-9)
+
+
+def test_who_solves_the_starts():
+    quadratic, other = ds.Quadratic(-np.eye(N), np.ones(N)), softmax(N)[0]
+    for name, P in SETS.items():
+        assert local_solver(quadratic, P) is CORRECTIVE
+        assert local_solver(other, P) is (CORRECTIVE if name == "polytope" else SPECTRAL)
+    assert local_solver(scaled(other, 2.0), SETS["ball"]) is SPECTRAL
+
+
+def test_maximize_needs_few_oracle_calls_for_a_softmax():
+    f, P = softmax(100)
+    r = ds.maximize(f, P)
+    assert r.status is ds.Status.CONVERGED
+    assert r.n_starts == 16
+    # 16 starts and a second phase; 101 are continuous greedy's where f is monotone.
+    assert r.n_lmo < 101 + 17 * 20
+
+
+def test_starts_where_f_is_not_finite_begin_at_half_the_vertex():
+    b = np.full(6, 1.5)
+    f, P = ds.Softmax(np.outer(b, b)), ds.Box(np.ones(6))
+    r = ds.multi_start(f, P, n_starts=8)
+    assert r.n_starts == 8
+    assert r.value == pytest.approx(math.log(2.25), abs=1e-6)
+
+
+def test_stacks_choose_as_single_problems_do():
+    rng = np.random.default_rng(8)
+    factor = rng.normal(size=(5, N, N))
+    options = {"method": "multi-start", "n_starts": 3, "max_iter": 50}
+    upper = rng.uniform(0.4, 1.0, (5, N))
+    for sets in ({"upper": upper}, {"k": np.full(5, 3.0), "upper": upper}):
+        r = ds.maximize_stacked(L=factor @ factor.transpose(0, 2, 1), n_jobs=1, **options, **sets)
+        for i in range(5):
+            P = ds.Budget(3.0, upper[i]) if "k" in sets else ds.Box(upper[i])
+            single = ds.maximize(ds.Softmax(factor[i] @ factor[i].T), P, **options)
+            np.testing.assert_array_equal(r.x[i], single.x)
+            assert (r.value[i], r.fw_gap[i], r.n_lmo[i]) == (single.value, single.fw_gap, single.n_lmo)

@@ -94,6 +94,11 @@ def register_set(params_class, **kernels):
         _TABLES[name].table[params_class] = function
 
 
+def projects_by_kernel(P):
+    """Whether the projection onto P is a kernel, which needs no solver."""
+    return type(P.params()) in PROJECT.table
+
+
 @kernel(memory=True)
 def _lmo_once(params, direction, upper, v):
     """One oracle call with a workspace of its own."""

@@ -8,7 +8,6 @@ import numpy as np
 from drsub_fast._checks import as_count, one_of
 from drsub_fast._driver import solver_upper
 from drsub_fast.certificates import dnn_bound
-from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.result import Status
 from drsub_fast.sets.box import Box
 from drsub_fast.solvers.double_greedy import double_greedy
@@ -56,8 +55,6 @@ def _bounded_method(f, P):
 
 def _best_for_the_time(f, P, n_starts, seed, **options):
     """Multi-start, joined by the method with the best applicable bound; the better answer, the better bound."""
-    # Corrective steps end a quadratic in tens of iterations; pairwise steps may creep to an interior optimum.
-    options.setdefault("max_iter", 1000 if isinstance(f, Quadratic) else 100)
     result = multi_start(f, P, n_starts, seed, **options)
     bounded, why = _bounded_method(f, P)
     if bounded is None or result.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
@@ -84,7 +81,7 @@ def maximize(f, P, method="auto", n_starts=None, seed=0, bound="cheap", **option
     P : FeasibleSet
         Feasible set.
     method : str
-        A name in `METHODS`, or "auto" for the best value for the time: a multi-start of fully corrective solves,
+        A name in `METHODS`, or "auto" for the best value for the time: a multi-start of local solves (`multi_start`),
         joined by the method whose bound is the best that applies: continuous greedy for monotone f (1 - 1/e),
         double greedy for boxes (1/2), a second phase for other down-closed sets (1/4), Mualem and Feldman's
         method for the rest. The better answer is returned with that bound; `message` says why.

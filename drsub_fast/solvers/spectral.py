@@ -45,7 +45,7 @@ from drsub_fast._driver import (
     open_run,
 )
 from drsub_fast._jit import kernel
-from drsub_fast._vector import assign, is_finite, slope
+from drsub_fast._vector import add_scaled, assign, is_finite, slope
 from drsub_fast.objectives.base import evaluate
 from drsub_fast.sets.base import NEEDS_SOLVER, OK, lmo, project
 
@@ -146,13 +146,14 @@ def _search(objective, work, state, x):
 
 
 @kernel
-def _close(objective, work, state, x, code):
-    """Returns to the iterate that counts; ``code``."""
-    numbers = state.numbers
-    assign(x, state.best)
-    numbers[VALUE] = evaluate(objective, work, x)
-    numbers[GAP] = numbers[BEST_GAP]
-    state.control[CLOSING] = 1
+def _close(objective, work, state, x, is_iterate, code):
+    """Returns to the iterate that counts, unless x is it; ``code``."""
+    control, numbers = state.control, state.numbers
+    control[CLOSING] = 1
+    if not (is_iterate and control[BEST_K] == control[K]):
+        assign(x, state.best)
+        numbers[VALUE] = evaluate(objective, work, x)
+        numbers[GAP] = numbers[BEST_GAP]
     return code
 
 
@@ -173,11 +174,11 @@ def spectral_loop(objective, feasible_set, options, floats, integers, x, upper, 
             if code != OK:
                 return code
         if numbers[GAP] <= options.tol:
-            return _close(objective, work, state, x, CONVERGED)
+            return _close(objective, work, state, x, True, CONVERGED)
         if k >= k_max:
-            return _close(objective, work, state, x, FINISHED)
+            return _close(objective, work, state, x, True, FINISHED)
         if k - control[BEST_K] >= _IDLE_LIMIT:
-            return _close(objective, work, state, x, STALLED)
+            return _close(objective, work, state, x, True, STALLED)
         if control[SUPPLIED]:
             control[SUPPLIED] = 0
         else:
@@ -185,8 +186,8 @@ def spectral_loop(objective, feasible_set, options, floats, integers, x, upper, 
                 return BREAK
             step = _step_length(work.grad, x, state.rate, state.previous, state.v, numbers[GAP], k)
             aim = state.v
-            for j in range(x.size):
-                aim[j] = x[j] + step * work.grad[j]
+            assign(aim, x)
+            add_scaled(aim, step, work.grad)
             code = project(feasible_set, set_work, aim, state.bound, state.candidate)
             if code == NEEDS_SOLVER:
                 assign(state.candidate, aim)
@@ -194,6 +195,6 @@ def spectral_loop(objective, feasible_set, options, floats, integers, x, upper, 
             if code != OK:
                 return code
         if not _search(objective, work, state, x):
-            return _close(objective, work, state, x, STALLED)
+            return _close(objective, work, state, x, False, STALLED)
         control[K] = k + 1
         control[VERTEX] = STALE
