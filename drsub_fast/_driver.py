@@ -13,6 +13,7 @@ import logging
 import math
 import time
 from collections import namedtuple
+from contextlib import nullcontext
 from functools import cached_property
 
 import numpy as np
@@ -204,12 +205,16 @@ class Run:
 
     def solve(self, loop, options, extra=(0, 0)):
         """Runs the loop to its end; returns the status of the run."""
-        if not self.f.uses_blas:
+        with self.blas_limit():
             return self._solve(loop, options, extra)
-        # Small products in several threads wait for the slowest: 100 steps of a softmax at n = 128 take 2.2 ms by one
-        # thread, 11 to 270 ms by two of which one shares its core.
-        with one_blas_thread():
-            return self._solve(loop, options, extra)
+
+    def blas_limit(self):
+        """A context in which loops run: of one BLAS thread, if they call BLAS.
+
+        Small products in several threads wait for the slowest: 100 steps of a softmax at n = 128 take 2.2 ms by one
+        thread, 11 to 270 ms by two of which one shares its core.
+        """
+        return one_blas_thread() if self.f.uses_blas else nullcontext()
 
     def _solve(self, loop, options, extra):
         f, x, upper = self.f, self.x, self.upper

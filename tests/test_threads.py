@@ -182,11 +182,20 @@ def blas_threads():
 def look(progress):
     seen.append(blas_threads())
 
+starts = sys.modules["drsub_fast.solvers.multi_start"]._Starts
+solve_starts = starts.solve
+
+def solve_and_look(self, n_jobs):
+    seen.append(blas_threads())
+    solve_starts(self, n_jobs)
+
+starts.solve = solve_and_look
 with threadpool_limits(limits=2, user_api="blas"):
     for n in (16, 64):
         seen = []
         ds.nonmonotone_frank_wolfe(ds.Softmax(2.0 * np.eye(n)), ds.Budget(4, np.ones(n)), max_iter=2, callback=look)
-        print(n, seen[0], blas_threads())
+        ds.multi_start(ds.Softmax(2.0 * np.eye(n)), ds.Budget(4, np.ones(n)), n_starts=2)
+        print(n, seen[0], seen[-1], blas_threads())
 """
     )
-    assert out.splitlines() == ["16 {2} {2}", "64 {1} {2}"]
+    assert out.splitlines() == ["16 {2} {2} {2}", "64 {1} {1} {2}"]

@@ -184,7 +184,8 @@ def multi_start(
     local = local_solver(f, P)
     starts = _Starts(run, local, as_real(tol, "tol", lower=0.0), random_costs(run.upper, n_starts, seed))
     try:
-        starts.solve(n_jobs)
+        with run.blas_limit():
+            starts.solve(n_jobs)
         starts.solve_handed_back(lmo)
     except KeyboardInterrupt:
         return replace(starts.result(), status=Status.INTERRUPTED)
