@@ -124,6 +124,10 @@ class _Code(JITCodeLibrary):
         super().add_ir_module(ir_module)
 
 
+def _holds_arrays(numba_type):
+    return isinstance(numba_type, numba.types.Array) or any(map(_holds_arrays, getattr(numba_type, "types", ())))
+
+
 class _LinkedCode(_Code):
     """Code that exists to be linked into its callers: optimised and translated there, not here as well.
 
@@ -179,6 +183,12 @@ class _KernelCompiler(Compiler):
         library = self.code(target_context.codegen(), "kernel")
         library.wide = self.wide
         super().__init__(typing_context, target_context, library, arguments, return_type, flags, *args)
+
+    def compile_extra(self, function):
+        result = super().compile_extra(function)
+        if self.code is _WholeCode and not self.state.flags.nrt and _holds_arrays(result.signature.return_type):
+            raise TypingError(f"{function.__name__} returns arrays to Python uncounted: it needs memory=True")
+        return result
 
 
 @cache
@@ -321,7 +331,7 @@ def kernel(function=None, *, reductions=False, memory=False, apart=False, wide=F
         Allow the compiler to reorder sums (`REDUCTION_FLAGS`), so that reductions vectorise.
     memory : bool, default False
         The kernel allocates, returns arrays, or calls a function that is not a kernel. The others count no
-        references to arrays, which costs more than small loops do; so Numba cannot hand arrays of theirs to Python.
+        references to arrays, which costs more than small loops do; so they cannot return arrays to Python.
     apart : bool, default False
         No element that the kernel writes is reached by two of its arguments, so that short loops need not begin
         with a comparison of the places of their arrays.

@@ -6,6 +6,7 @@ import pickle
 import numba
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 
 import drsub_fast as ds
 from drsub_fast import _jit
@@ -61,6 +62,17 @@ def test_kernels_count_no_references():
     (code,) = function.inspect_llvm().values()
     assert "_two_sums" in code
     assert "NRT_incref" not in code
+
+
+@_jit.kernel
+def _halves(a):
+    return a[: a.size // 2], a[a.size // 2 :]
+
+
+@needs_compiler
+def test_a_kernel_that_counts_no_references_returns_no_array_to_python():
+    with pytest.raises(TypingError, match="_halves returns arrays to Python uncounted: it needs memory=True"):
+        _halves(np.ones(4))
 
 
 @_jit.kernel(wide=True)
