@@ -13,6 +13,7 @@ def test_rows_compare_equal_values():
         *benchmark.solve_rows([(6, 4)], seconds=0.0),
         *benchmark.gap_rows([6], seconds=0.0),
         *benchmark.softmax_rows([6], seconds=0.0),
+        *benchmark.softmax_gap_rows([6], seconds=0.0),
         *benchmark.first_lp_rows([(6, 4)], seconds=0.0),
     ]
     assert {row.baseline for row in rows} >= {
