@@ -175,7 +175,7 @@ def test_python_mode_agrees_with_the_compiled_loop(name):
     f, P = quadratic(5, 4), ds.Budget(2.0, np.ones(5))
     g = ds.CallableObjective(lambda x: (f.value(x), f.gradient(x)), 5)
     compiled, plain = SOLVERS[name](f, P, max_iter=12), SOLVERS[name](g, P, max_iter=12)
-    if name == "fully-corrective":  # pairwise instead of Newton steps: another path
+    if name == "fully-corrective":  # differences instead of the Hessian: another path
         assert plain.value == pytest.approx(compiled.value, rel=0.1)
     else:
         assert plain.value == pytest.approx(compiled.value, rel=1e-9)
