@@ -25,11 +25,12 @@ from drsub_fast.sets.base import OK, PAUSED, lmo, set_size
 from drsub_fast.sets.box import BoxParams
 from drsub_fast.sets.knapsack import KnapsackParams
 from drsub_fast.sets.polytope import scale_polytope
-from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions, frank_wolfe_loop
-from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, fully_corrective_loop
-from drsub_fast.solvers.nonmonotone import AdditiveOptions, additive_loop
-from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions, projected_gradient_loop
-from drsub_fast.solvers.spectral import SpectralOptions, spectral_loop
+from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions
+from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions
+from drsub_fast.solvers.loops import run_loop
+from drsub_fast.solvers.nonmonotone import AdditiveOptions
+from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions
+from drsub_fast.solvers.spectral import SpectralOptions
 
 #: Code of a problem whose data the loop does not accept as they stand; the others are those of the loops.
 REFUSED = -1
@@ -224,52 +225,10 @@ def _bound(value, gap):
 
 
 @kernel
-def _run_frank_wolfe(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
+def _run_one(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
     code = PAUSED
     while code == PAUSED:
-        code = frank_wolfe_loop(
-            objective, feasible_set, options, scratch.floats, scratch.integers, x, upper, k_max, k_max, value, gap
-        )
-    return code, _bound(value, gap)
-
-
-@kernel
-def _run_additive(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
-    code = PAUSED
-    while code == PAUSED:
-        code = additive_loop(
-            objective, feasible_set, options, scratch.floats, scratch.integers, x, upper, k_max, k_max, value, gap
-        )
-    return code, _bound(value, gap)
-
-
-@kernel
-def _run_projected_gradient(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
-    code = PAUSED
-    while code == PAUSED:
-        code = projected_gradient_loop(
-            objective, feasible_set, options, scratch.floats, scratch.integers, x, upper, k_max, k_max, value, gap
-        )
-    return code, _bound(value, gap)
-
-
-@kernel
-def _run_fully_corrective(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
-    code = PAUSED
-    while code == PAUSED:
-        code = fully_corrective_loop(
-            objective, feasible_set, options, scratch.floats, scratch.integers, x, upper, k_max, k_max, value, gap
-        )
-    return code, _bound(value, gap)
-
-
-@kernel
-def _run_spectral(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
-    code = PAUSED
-    while code == PAUSED:
-        code = spectral_loop(
-            objective, feasible_set, options, scratch.floats, scratch.integers, x, upper, k_max, k_max, value, gap
-        )
+        code = run_loop(options, objective, feasible_set, scratch.floats, scratch.integers, x, upper, k_max, value, gap)
     return code, _bound(value, gap)
 
 
@@ -414,12 +373,12 @@ IS_SOUND.table.update(
 )
 RUN.table.update(
     {
-        FrankWolfeOptions: _run_frank_wolfe,
-        AdditiveOptions: _run_additive,
-        FullyCorrectiveOptions: _run_fully_corrective,
+        FrankWolfeOptions: _run_one,
+        AdditiveOptions: _run_one,
+        FullyCorrectiveOptions: _run_one,
         MultiStartOptions: _run_multi_start,
-        ProjectedGradientOptions: _run_projected_gradient,
-        SpectralOptions: _run_spectral,
+        ProjectedGradientOptions: _run_one,
+        SpectralOptions: _run_one,
         TwoPhaseOptions: _run_two_phase,
     }
 )

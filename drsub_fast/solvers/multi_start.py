@@ -25,7 +25,6 @@ from time import perf_counter
 import numpy as np
 
 from drsub_fast._checks import as_count, as_real
-from drsub_fast._dispatch import operation
 from drsub_fast._driver import (
     CONVERGED,
     FINISHED,
@@ -48,10 +47,10 @@ from drsub_fast.solvers.fully_corrective import (
     FullyCorrectiveOptions,
     atoms_size,
     fully_corrective_frank_wolfe,
-    fully_corrective_loop,
 )
+from drsub_fast.solvers.loops import run_loop
 from drsub_fast.solvers.projected_gradient import projected_gradient
-from drsub_fast.solvers.spectral import SpectralOptions, spectral_loop
+from drsub_fast.solvers.spectral import SpectralOptions
 from drsub_fast.solvers.two_phase import second_phase
 
 #: Floats of workspace that a block of starts goes through: about 50 ms of work.
@@ -73,24 +72,6 @@ def local_solver(f, P):
     return SPECTRAL if projects_by_kernel(P) and not isinstance(f, Quadratic) else CORRECTIVE
 
 
-#: ``local_solve(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap)``: one solve by the
-#: loop that the options belong to, so that a multi-start is compiled with the one loop that it runs; its code.
-local_solve, LOCAL_SOLVE = operation("local_solve")
-
-
-@kernel
-def _solve_fully_corrective(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap):
-    return fully_corrective_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_max, value, gap)
-
-
-@kernel
-def _solve_spectral(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap):
-    return spectral_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_max, value, gap)
-
-
-LOCAL_SOLVE.table.update({FullyCorrectiveOptions: _solve_fully_corrective, SpectralOptions: _solve_spectral})
-
-
 @kernel
 def multi_start_loop(
     objective, feasible_set, options, floats, integers, costs, upper, k_max,
@@ -109,7 +90,7 @@ def multi_start_loop(
                 codes[s] = lmo(feasible_set, set_work, costs[s], upper, x)
             if codes[s] != OK:
                 continue
-        codes[s] = local_solve(
+        codes[s] = run_loop(
             options, objective, feasible_set, floats, integers, x, upper, k_max, trace_value[s], trace_gap[s]
         )
         values[s] = floats[VALUE]

@@ -1,0 +1,51 @@
+"""One solve by the loop that its options belong to, so that whatever runs many is compiled with one loop."""
+
+from drsub_fast._dispatch import operation
+from drsub_fast._jit import kernel
+from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions, frank_wolfe_loop
+from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, fully_corrective_loop
+from drsub_fast.solvers.nonmonotone import AdditiveOptions, additive_loop
+from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions, projected_gradient_loop
+from drsub_fast.solvers.spectral import SpectralOptions, spectral_loop
+
+#: ``run_loop(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap)``: all k_max steps, as
+#: far as the loop gets without help; its code.
+run_loop, RUN_LOOP = operation("run_loop")
+
+
+@kernel
+def _frank_wolfe(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap):
+    return frank_wolfe_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_max, value, gap)
+
+
+@kernel
+def _fully_corrective(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap):
+    return fully_corrective_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_max, value, gap)
+
+
+@kernel
+def _additive(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap):
+    return additive_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_max, value, gap)
+
+
+@kernel
+def _projected_gradient(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap):
+    return projected_gradient_loop(
+        objective, feasible_set, options, floats, integers, x, upper, k_max, k_max, value, gap
+    )
+
+
+@kernel
+def _spectral(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap):
+    return spectral_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_max, value, gap)
+
+
+RUN_LOOP.table.update(
+    {
+        AdditiveOptions: _additive,
+        FrankWolfeOptions: _frank_wolfe,
+        FullyCorrectiveOptions: _fully_corrective,
+        ProjectedGradientOptions: _projected_gradient,
+        SpectralOptions: _spectral,
+    }
+)
