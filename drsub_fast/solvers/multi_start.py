@@ -143,8 +143,8 @@ def multi_start(
     -------
     Result
         The best local solution; `n_starts` counts the solved starts and `n_best` those that reached the best
-        value up to 1e-6 relative. `n_lmo` and `time` are totals. Where the second phase gave it, `status` is that of its
-        run over Q, while `fw_gap` is the gap over P, which may be larger than ``tol``.
+        value up to 1e-6 relative. `n_lmo` and `time` are totals. Where the second phase gave it, `status` is that
+        of its run over Q, while `fw_gap` is the gap over P, which may be larger than ``tol``.
 
     Notes
     -----
