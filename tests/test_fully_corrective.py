@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 import drsub_fast as ds
+from drsub_fast.solvers.fully_corrective import _add_atom, _mix_in, _open_atoms, atoms_size
 
 N = 14
 
@@ -140,6 +141,26 @@ def test_the_units_of_f_do_not_matter(scale):
     other = ds.fully_corrective_frank_wolfe(g, P, tol=1e-6 * scale)
     assert other.value == pytest.approx(scale * plain.value, rel=1e-9)
     assert abs(other.n_iter - plain.n_iter) <= 2
+
+
+def test_the_atoms_combine_to_the_iterate_even_when_their_store_is_full():
+    n = 2
+    rng = np.random.default_rng(1)
+    floats, integers = atoms_size(n)
+    atoms = _open_atoms(n, np.zeros(floats), np.zeros(integers, np.int64))
+    for count in range(1, n + 5):
+        point, share = rng.random(n), 1.0 if count == 1 else 0.3
+        p = atoms.count[0]
+        x = (1.0 - share) * atoms.weight[:p] @ atoms.V[:p] + share * point
+        _mix_in(atoms, point, share, x)
+        p = atoms.count[0]
+        assert p <= n + 2
+        assert atoms.weight[:p].sum() == pytest.approx(1.0)
+        np.testing.assert_allclose(atoms.weight[:p] @ atoms.V[:p], x, atol=1e-15)
+    _add_atom(atoms, x, False)
+    p = atoms.count[0]
+    _mix_in(atoms, x.copy(), 0.5, x)  # one that is there already
+    assert atoms.count[0] == p
 
 
 def test_a_start_at_a_vertex_and_a_full_store_of_atoms():

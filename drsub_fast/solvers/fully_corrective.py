@@ -139,6 +139,14 @@ def _add_atom(atoms, v, quadratic):
 
 
 @kernel
+def _keep_only(atoms, x, quadratic):
+    """Makes x the only atom; for a quadratic its HV row must be there already."""
+    atoms.count[_COUNT] = 0
+    _add_atom(atoms, x, quadratic)
+    atoms.weight[0] = 1.0
+
+
+@kernel
 def _move_atom(atoms, source, target):
     """Copies atom ``source`` over atom ``target``."""
     assign(atoms.V[target], atoms.V[source])
@@ -290,6 +298,14 @@ def _correct_weights(atoms):
 
 
 @kernel
+def _give(atoms, i, share):
+    """Gives atom i a share of the whole weight; the others keep their proportions."""
+    for k in range(atoms.count[_COUNT]):
+        atoms.weight[k] *= 1.0 - share
+    atoms.weight[i] += share
+
+
+@kernel
 def _exact_towards(atoms, new, gap):
     """Exact step of the quadratic model from x to atom ``new``; the weights follow."""
     Q, weight = atoms.Q, atoms.weight
@@ -308,9 +324,7 @@ def _exact_towards(atoms, new, gap):
         atoms.count[_COUNT] = 1
         weight[0] = 1.0
         return
-    for i in range(p):
-        weight[i] *= 1.0 - gamma
-    weight[new] += gamma
+    _give(atoms, new, gamma)
 
 
 @kernel
@@ -367,25 +381,16 @@ def _move_scores(atoms, before):
 
 
 @kernel
-def _restart_from(atoms, x):
-    """Makes x the only atom."""
-    assign(atoms.V[0], x)
-    atoms.weight[0] = 1.0
-    atoms.count[_COUNT] = 1
-
-
-@kernel
-def _mix_in(atoms, x, share):
-    """x becomes an atom of weight ``share``, beside the others in their proportions."""
-    p = atoms.count[_COUNT]
-    if p == atoms.V.shape[0]:
-        _restart_from(atoms, x)
-        return
-    for i in range(p):
-        atoms.weight[i] *= 1.0 - share
-    assign(atoms.V[p], x)
-    atoms.weight[p] = share
-    atoms.count[_COUNT] = p + 1
+def _mix_in(atoms, point, share, x):
+    """Gives ``point``, as an atom, a share of the weight; they then combine to x, the only atom if there is no room."""
+    i = _find_atom(atoms, point)
+    if i < 0:
+        i = atoms.count[_COUNT]
+        if i == atoms.V.shape[0]:
+            _keep_only(atoms, x, False)
+            return
+        _add_atom(atoms, point, False)
+    _give(atoms, i, share)
 
 
 @kernel
@@ -443,7 +448,7 @@ def _newton_steps(objective, work, state, atoms, x, new, gap, value):
             assign(x, start)
             evaluate(objective, work, x)
             gamma, value = _search_towards(objective, work, x, target, value)
-            _mix_in(atoms, start, 1.0 - gamma)
+            _mix_in(atoms, start, 1.0 - gamma, x)
             if gamma == 0.0:
                 return _step_to_vertex(objective, work, atoms, x, state.v, value)
             _score(atoms, work.grad)
@@ -457,13 +462,7 @@ def _newton_steps(objective, work, state, atoms, x, new, gap, value):
 def _step_to_vertex(objective, work, atoms, x, v, value):
     """An exact step towards the vertex; returns the new value."""
     gamma, value = _search_towards(objective, work, x, v, value)
-    known = _find_atom(atoms, v)
-    if known < 0:
-        _mix_in(atoms, v, gamma)
-        return value
-    for i in range(atoms.count[_COUNT]):
-        atoms.weight[i] *= 1.0 - gamma
-    atoms.weight[known] += gamma
+    _mix_in(atoms, v, gamma, x)
     return value
 
 
@@ -476,10 +475,7 @@ def fully_corrective_loop(
     control, numbers = state.control, state.numbers
     if control[STARTED] == 0:
         begin(objective, work, state, x, upper)
-        atoms.count[_COUNT] = 0
-        quadratic = hessian_product(objective, work, x, x, atoms.HV[0]) == 2
-        _add_atom(atoms, x, quadratic)
-        atoms.weight[0] = 1.0
+        _keep_only(atoms, x, hessian_product(objective, work, x, x, atoms.HV[0]) == 2)
     while True:
         k = control[K]
         code = next_vertex(objective, work, feasible_set, set_work, state, x, False)
@@ -507,10 +503,7 @@ def fully_corrective_loop(
             return BREAK
         old = numbers[VALUE]
         if atoms.count[_COUNT] == atoms.V.shape[0]:
-            atoms.count[_COUNT] = 0
-            quadratic = hessian_product(objective, work, x, x, atoms.HV[0]) == 2
-            _add_atom(atoms, x, quadratic)
-            atoms.weight[0] = 1.0
+            _keep_only(atoms, x, hessian_product(objective, work, x, x, atoms.HV[0]) == 2)
         new = _find_atom(atoms, state.v)
         if new < 0:
             new = atoms.count[_COUNT]
@@ -560,8 +553,8 @@ def fully_corrective_frank_wolfe(
 
     Notes
     -----
-    Holloway 1974; Lacoste-Julien and Jaggi 2015. f rises with every step. Where the gap is as small as rounding
-    lets it be before it reaches ``tol``, the run ends with the status STALLED.
+    Holloway 1974. f does not fall, up to rounding. Where the gap is as small as rounding lets it be before it reaches
+    ``tol``, the run ends with the status STALLED.
 
     Examples
     --------
