@@ -176,7 +176,7 @@ class _WholeCode(_Code):
 
 
 class _KernelCompiler(Compiler):
-    code, apart, wide = _LinkedCode, False, False
+    """What the compilers of kernels share; `_compiler` says which code they make, and how."""
 
     def __init__(self, typing_context, target_context, library, arguments, return_type, flags, *args):
         flags.noalias = self.apart

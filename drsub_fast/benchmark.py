@@ -136,18 +136,28 @@ def nonmonotone_by_warm_model(f, P, steps):
     return 0.5 * x @ H @ x + h @ x + f.c
 
 
+def softmax_in_numpy(f):
+    """Value and gradient of a softmax extension by numpy, as a function of x."""
+    unit = np.eye(f.n)
+    D = f.L - unit
+
+    def value_and_gradient(x):
+        M = unit + x[:, None] * D
+        return np.linalg.slogdet(M)[1], np.einsum("ij,ji->i", D, np.linalg.inv(M))
+
+    return value_and_gradient
+
+
 def softmax_by_numpy(f, P, steps):
     """Algorithm 2 in numpy for a softmax extension over a budget set, oracle by sorting; the value at every iterate."""
-    n = f.n
-    D, x, values = f.L - np.eye(n), np.zeros(n), []
+    value_and_gradient, x, values = softmax_in_numpy(f), np.zeros(f.n), []
     for _ in range(steps):
-        M = np.eye(n) + x[:, None] * D
-        values.append(np.linalg.slogdet(M)[1])
-        g = np.einsum("ij,ji->i", D, np.linalg.inv(M))
+        value, g = value_and_gradient(x)
+        values.append(value)
         order = np.argsort(-g)
         room = np.where(g > 0.0, np.maximum(P.upper - x, 0.0), 0.0)[order]
         x[order] += np.clip(P.k - (np.cumsum(room) - room), 0.0, room) / steps
-    return [*values, np.linalg.slogdet(np.eye(n) + x[:, None] * D)[1]]
+    return [*values, value_and_gradient(x)[0]]
 
 
 def slsqp(f, P):
@@ -162,17 +172,16 @@ def slsqp(f, P):
 
 def softmax_slsqp(f, P):
     """SciPy's SLSQP from 0 for a softmax extension over a budget set."""
-    n, unit = f.n, np.eye(f.n)
-    D = f.L - unit
+    value_and_gradient = softmax_in_numpy(f)
 
     def loss(x):
-        M = unit + x[:, None] * D
-        return -np.linalg.slogdet(M)[1], -np.einsum("ij,ji->i", D, np.linalg.inv(M))
+        value, g = value_and_gradient(x)
+        return -value, -g
 
     return minimize(
-        loss, np.zeros(n), jac=True, method="SLSQP", bounds=Bounds(0.0, P.upper),
+        loss, np.zeros(f.n), jac=True, method="SLSQP", bounds=Bounds(0.0, P.upper),
         options={"maxiter": 500, "ftol": 1e-9},
-        constraints=[{"type": "ineq", "fun": lambda x: P.k - x.sum(), "jac": lambda x: -np.ones(n)}],
+        constraints=[{"type": "ineq", "fun": lambda x: P.k - x.sum(), "jac": lambda x: -np.ones(f.n)}],
     )  # fmt: skip
 
 
