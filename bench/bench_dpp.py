@@ -2,7 +2,7 @@
 
     python -m bench.bench_dpp FILE
 
-FILE holds the statements, as for `drsub_fast.summarization.read_statements`.
+FILE holds the statements, as for `drsub_fast.experiments.debates.read_statements`.
 """
 
 import argparse
@@ -13,11 +13,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from drsub_fast import reference
-from drsub_fast.dpp import map_dpp
-from drsub_fast.paper import PAPER_METHODS
+from drsub_fast.discrete.map_dpp import map_dpp
+from drsub_fast.experiments.debates import STRENGTHS, matched_tasks, read_statements, run_task, run_tasks
+from drsub_fast.experiments.synthetic import PAPER_METHODS
+from drsub_fast.methods import maximize
 from drsub_fast.sets.partition import PartitionMatroid
-from drsub_fast.solvers.maximize import maximize
-from drsub_fast.summarization import STRENGTHS, matched_tasks, read_statements, run_task, run_tasks
 
 #: Where asv finds the statements.
 DATA = "DRSUB_FAST_DEBATES"

@@ -20,9 +20,9 @@ from threadpoolctl import threadpool_limits
 
 import drsub_fast as ds
 from drsub_fast.instances import quadratic_exponential, quadratic_uniform
-from drsub_fast.solvers.best_first import Incumbent, Limits
-from drsub_fast.solvers.branch_and_bound import magnitude, quadratic_program
-from drsub_fast.solvers.kkt_milp import kkt_milp
+from drsub_fast.proofs.kkt_milp import kkt_milp
+from drsub_fast.proofs.quadratic import magnitude, quadratic_program
+from drsub_fast.proofs.search import Incumbent, Limits
 
 GAP = 1e-6
 INSTANCES = [

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
-from drsub_fast._jit import kernel
+from drsub_fast.engine.jit import kernel
 from drsub_fast.objectives.base import advance, contract, evaluate, objective_carve, objective_size
 
 STEPS = 100

@@ -1,8 +1,28 @@
 """Continuous DR-submodular maximisation over down-closed convex sets."""
 
 from drsub_fast import certificates, instances, reference
-from drsub_fast.batch import maximize_iter, maximize_many
-from drsub_fast.conic import (
+from drsub_fast.apriori import Constants, constants, frank_wolfe_gap_bound, nonmonotone_bound, two_phase_bound
+from drsub_fast.batch.many import maximize_iter, maximize_many
+from drsub_fast.batch.stacked import StackedResult, maximize_stacked
+from drsub_fast.batch.tables import write_results
+from drsub_fast.discrete.greedy import MapResult, exact_map, greedy_map
+from drsub_fast.discrete.map_dpp import MapSolution, map_dpp, nearest_psd
+from drsub_fast.discrete.rounding import RoundedSet, improve_set, round_solution
+from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
+from drsub_fast.methods import METHODS, maximize
+from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.log_det import Spectral
+from drsub_fast.objectives.logistic import LogisticNonconvex
+from drsub_fast.objectives.mean_field import MeanField
+from drsub_fast.objectives.multilinear import Multilinear
+from drsub_fast.objectives.pca import NonnegativePCA
+from drsub_fast.objectives.price import PriceOptimization
+from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.objectives.stability import StabilityNumber
+from drsub_fast.objectives.user import CallableObjective, CompiledObjective
+from drsub_fast.problems.files import read_problem, write_problem, write_result
+from drsub_fast.problems.orthant import (
     OrthantCheck,
     OrthantObjective,
     OrthantProblem,
@@ -11,25 +31,9 @@ from drsub_fast.conic import (
     orthant_quadratic,
     to_orthant,
 )
-from drsub_fast.constants import Constants, constants, frank_wolfe_gap_bound, nonmonotone_bound, two_phase_bound
-from drsub_fast.dpp import MapSolution, map_dpp, nearest_psd
-from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
-from drsub_fast.greedy import MapResult, exact_map, greedy_map
-from drsub_fast.interop import read_problem, write_problem, write_result
-from drsub_fast.objectives.base import Objective
-from drsub_fast.objectives.logistic import LogisticNonconvex
-from drsub_fast.objectives.mean_field import MeanField
-from drsub_fast.objectives.multilinear import Multilinear
-from drsub_fast.objectives.pca import NonnegativePCA
-from drsub_fast.objectives.price import PriceOptimization
-from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.objectives.softmax import Softmax
-from drsub_fast.objectives.spectral import Spectral
-from drsub_fast.objectives.stability import StabilityNumber
-from drsub_fast.objectives.user import CallableObjective, CompiledObjective
+from drsub_fast.proofs.global_optimum import global_maximum, global_minimum
 from drsub_fast.result import Guarantee, Result, Status, Trace
-from drsub_fast.rounding import RoundedSet, improve_set, round_solution
-from drsub_fast.scipy_method import scipy_method
+from drsub_fast.scipy_interface import scipy_method
 from drsub_fast.sets.ball import Ball
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
@@ -40,18 +44,14 @@ from drsub_fast.sets.matching import MatchingPolytope
 from drsub_fast.sets.partition import PartitionMatroid
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.simplex import Simplex
+from drsub_fast.solvers.continuous_greedy import monotone_frank_wolfe, nonmonotone_frank_wolfe
 from drsub_fast.solvers.double_greedy import double_greedy
-from drsub_fast.solvers.exact import global_maximum, global_minimum
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
-from drsub_fast.solvers.maximize import METHODS, maximize
 from drsub_fast.solvers.mualem_feldman import mualem_feldman
 from drsub_fast.solvers.multi_start import multi_start
-from drsub_fast.solvers.nonmonotone import monotone_frank_wolfe, nonmonotone_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
 from drsub_fast.solvers.two_phase import two_phase_frank_wolfe
-from drsub_fast.stacked import StackedResult, maximize_stacked
-from drsub_fast.tables import write_results
 
 __all__ = [
     "METHODS",

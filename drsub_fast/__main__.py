@@ -1,5 +1,5 @@
 """``python -m drsub_fast``."""
 
-from drsub_fast.cli import main
+from drsub_fast.cli.command import main
 
 raise SystemExit(main())

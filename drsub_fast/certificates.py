@@ -7,7 +7,7 @@
 
       f(x*) <= 4 max{f(x), f(z)} + g_P(x) + g_Q(z),   g_S(x) = max_{v in S} <grad f(x), v - x>.
 
-* `dnn_bound`: the doubly non-negative relaxation of a quadratic (`solvers.doubly_nonnegative`), by far the tightest
+* `dnn_bound`: the doubly non-negative relaxation of a quadratic (`proofs.doubly_nonnegative`), by far the tightest
   and the dearest: milliseconds at n = 16, seconds at n = 60.
 * `upper_bound`: the best of those that are cheap, or of all.
 """
@@ -17,11 +17,11 @@ import time
 import numpy as np
 
 from drsub_fast._checks import as_real, as_vector, one_of
-from drsub_fast._driver import solver_upper
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.solvers.branch_and_bound import interval_bound, magnitude, quadratic_program, unit_form
-from drsub_fast.solvers.doubly_nonnegative import BOUND, GAP, OBJECTIVE, STEPPED, improve, relaxation
+from drsub_fast.proofs.doubly_nonnegative import BOUND, GAP, OBJECTIVE, STEPPED, improve, relaxation
+from drsub_fast.proofs.quadratic import interval_bound, magnitude, quadratic_program, unit_form
+from drsub_fast.solvers.run import solver_upper
 
 #: Largest number of variables for `dnn_bound`.
 DNN_MAX_VARIABLES = 60

@@ -61,8 +61,8 @@ Five steps of the continuous greedy method for a monotone function, in compiled 
 
 import numpy as np
 
-from drsub_fast._jit import kernel
-from drsub_fast._vector import dot, shrink, slope
+from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.vector import dot, shrink, slope
 from drsub_fast.objectives.base import _value_and_gradient as value_and_gradient
 from drsub_fast.objectives.base import (
     advance,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from drsub_fast.cli import main
-from drsub_fast.interop import read_problem
+from drsub_fast.cli.command import main
+from drsub_fast.problems.files import read_problem
 
 
 def refused_in_one_line(path, entries, message, capsys):

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 import drsub_fast as ds
-from drsub_fast.solvers.branch_and_bound import quadratic_program
+from drsub_fast.proofs.quadratic import quadratic_program
 
 
 def random_instance(seed, n, m, budget=False):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import drsub_fast as ds
-from drsub_fast import _jit
+from drsub_fast.engine import jit
 
 PACKAGE = Path(ds.__file__).parent
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,11 +56,11 @@ def _python(code, **variables):
 
 def test_every_kernel_wears_the_decorator_of_the_package():
     compiling = {file for file, tree in SOURCES.items() if COMPILERS & set(_names(tree))}
-    assert compiling == {"_jit.py"}
+    assert compiling == {"engine/jit.py"}
 
 
 def test_highspy_is_imported_by_the_oracle_and_the_benchmark_alone():
-    assert _files_that_import("highspy") == {"lp/highs.py", "benchmark.py"}
+    assert _files_that_import("highspy") == {"lp/highs.py", "experiments/speed_table.py"}
 
 
 def test_reference_needs_neither_numba_nor_highspy():
@@ -95,7 +95,7 @@ def test_import_is_silent():
 
 SOLVE = """
 import drsub_fast as ds
-from drsub_fast import _jit
+from drsub_fast.engine import jit
 f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
 value = ds.nonmonotone_frank_wolfe(f, ds.Box([1.0, 1.0])).value
 """
@@ -115,7 +115,7 @@ def read_only(tmp_path):
 @pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
 def test_a_read_only_package_keeps_its_kernels_in_the_cache_of_the_user(read_only, tmp_path, variable):
     home = {"HOME": None, "XDG_CACHE_HOME": None, variable: str(tmp_path / "home")}
-    run = _python("from drsub_fast import _jit; print(_jit.CACHE_FOLDER)", **home, **read_only)
+    run = _python("from drsub_fast.engine import jit; print(jit.CACHE_FOLDER)", **home, **read_only)
     assert run.returncode == 0, run.stderr
     cache = tmp_path / "home" / ("drsub_fast" if variable == "XDG_CACHE_HOME" else ".cache/drsub_fast")
     assert Path(run.stdout.strip()).parent == cache
@@ -125,16 +125,16 @@ def test_a_read_only_package_solves_where_nothing_can_be_written(read_only, tmp_
     # Numba #4908: no locator for the cache.
     file = tmp_path / "file"
     file.touch()
-    run = _python(SOLVE + "print(_jit.CACHE_FOLDER, round(value, 4))", HOME=f"{file}/home", XDG_CACHE_HOME=None,
+    run = _python(SOLVE + "print(jit.CACHE_FOLDER, round(value, 4))", HOME=f"{file}/home", XDG_CACHE_HOME=None,
                   **read_only)  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert run.stdout == "None 0.5461\n"
 
 
-@pytest.mark.skipif(_jit.CACHE_FOLDER is None, reason="no cache is in use")
+@pytest.mark.skipif(jit.CACHE_FOLDER is None, reason="no cache is in use")
 def test_a_second_process_takes_its_kernels_from_the_disk():
     count = """
-from drsub_fast.solvers.nonmonotone import additive_loop
+from drsub_fast.solvers.continuous_greedy import additive_loop
 stats = additive_loop.standalone.stats
 print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """

@@ -22,7 +22,7 @@ from time import perf_counter
 import numpy as np
 import scipy
 
-from drsub_fast._jit import kernel
+from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import OracleError
 
 _TOLERANCE = 1e-7

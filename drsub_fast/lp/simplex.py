@@ -31,8 +31,8 @@ largest gain. The tolerances below are absolute.
 import math
 from collections import namedtuple
 
-from drsub_fast._jit import kernel
-from drsub_fast._vector import dot
+from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.vector import dot
 from drsub_fast.sets.base import NEEDS_SOLVER, OK, PAUSED
 
 #: The tableau is T - U[:k]' W[:k], with k pivots in the log; T, U and W are padded with zeros, see `_shape`. There are

@@ -1,7 +1,7 @@
 """What an objective offers to the solvers.
 
 An objective is a class with `value`, `gradient` and a parameter namedtuple, and a family of kernels
-registered for the class of that tuple (see `drsub_fast._dispatch`):
+registered for the class of that tuple (see `drsub_fast.engine.dispatch`):
 
 ``objective_size(params)``
     (floats, integers) of workspace that a solve needs.
@@ -55,9 +55,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from drsub_fast._checks import as_count, as_vector
-from drsub_fast._dispatch import operation
-from drsub_fast._jit import kernel, plain
-from drsub_fast._vector import add_scaled, blend, slope
+from drsub_fast.engine.dispatch import operation
+from drsub_fast.engine.jit import kernel, plain
+from drsub_fast.engine.vector import add_scaled, blend, slope
 
 GradientWork = namedtuple("GradientWork", "grad trial")
 

@@ -22,8 +22,8 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._checks import as_array, as_real, as_vector, one_of
-from drsub_fast._jit import kernel
-from drsub_fast._vector import add_scaled, blend, dot
+from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.vector import add_scaled, blend, dot
 from drsub_fast.objectives.base import Objective, register_objective
 
 LogisticParams = namedtuple("LogisticParams", "n rows weight gamma capped")

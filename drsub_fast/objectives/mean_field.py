@@ -18,7 +18,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from drsub_fast._jit import kernel, plain
+from drsub_fast.engine.jit import kernel, plain
 from drsub_fast.objectives.base import Objective, evaluate, objective_carve, objective_size, register_objective
 from drsub_fast.objectives.multilinear import MAX_ENUMERATED, Multilinear
 

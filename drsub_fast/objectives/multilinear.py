@@ -30,7 +30,7 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_adjacency, as_array, as_count, as_vector, require_at_least
-from drsub_fast._jit import kernel
+from drsub_fast.engine.jit import kernel
 from drsub_fast.objectives import corners
 from drsub_fast.objectives.base import Objective, register_objective
 from drsub_fast.objectives.quadratic import Quadratic

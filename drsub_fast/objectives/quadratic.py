@@ -15,8 +15,8 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._checks import as_real, as_symmetric, as_vector, entry
-from drsub_fast._jit import kernel
-from drsub_fast._vector import symmetric_product
+from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.vector import symmetric_product
 from drsub_fast.objectives.base import Objective, register_objective
 
 QuadraticParams = namedtuple("QuadraticParams", "H h c")

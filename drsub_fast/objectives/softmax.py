@@ -42,10 +42,10 @@ from functools import cache
 import numpy as np
 
 from drsub_fast import _checks
-from drsub_fast._heap import push, sift_down
-from drsub_fast._jit import address_of, call_at, kernel
-from drsub_fast._lapack import gemm, gesv, potrf, syrk, trsm
-from drsub_fast._vector import add_scaled, assign, is_finite, slope
+from drsub_fast.engine.heap import push, sift_down
+from drsub_fast.engine.jit import address_of, call_at, kernel
+from drsub_fast.engine.lapack import gemm, gesv, potrf, syrk, trsm
+from drsub_fast.engine.vector import add_scaled, assign, is_finite, slope
 from drsub_fast.objectives.base import Objective, derivative_along, register_objective
 
 

@@ -13,7 +13,7 @@ from numba import config
 from numba.core.dispatcher import Dispatcher
 
 from drsub_fast._checks import as_count
-from drsub_fast._jit import kernel
+from drsub_fast.engine.jit import kernel
 from drsub_fast.objectives.base import Objective, register_objective
 
 

@@ -13,8 +13,8 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._checks import as_count, as_real, as_vector
-from drsub_fast._heap import heapify, pop
-from drsub_fast._jit import kernel
+from drsub_fast.engine.heap import heapify, pop
+from drsub_fast.engine.jit import kernel
 from drsub_fast.sets.base import OK, FeasibleSet, register_set
 
 BallParams = namedtuple("BallParams", "radius n")

@@ -1,7 +1,7 @@
 """What a feasible set offers to the solvers.
 
 A set is an immutable description with `n`, `upper`, `contains`, `lmo`, `project` and a parameter
-namedtuple, and kernels registered for the class of that tuple (see `drsub_fast._dispatch`):
+namedtuple, and kernels registered for the class of that tuple (see `drsub_fast.engine.dispatch`):
 
 ``set_size(params)``, ``set_carve(params, floats, integers)``
     Workspace, as for objectives (default: none). The integers are zero at the start of a solve and keep
@@ -31,8 +31,8 @@ from copy import copy
 import numpy as np
 
 from drsub_fast._checks import as_vector
-from drsub_fast._dispatch import operation
-from drsub_fast._jit import kernel
+from drsub_fast.engine.dispatch import operation
+from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import OracleError, UnsupportedError
 
 OK = 0

@@ -3,7 +3,7 @@
 from collections import namedtuple
 
 from drsub_fast._checks import as_vector
-from drsub_fast._jit import kernel
+from drsub_fast.engine.jit import kernel
 from drsub_fast.sets.base import OK, FeasibleSet, register_set
 
 BoxParams = namedtuple("BoxParams", "upper")

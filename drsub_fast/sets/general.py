@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_array, as_vector, entry
-from drsub_fast._jit import kernel
+from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.projection import project_onto_rows

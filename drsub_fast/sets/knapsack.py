@@ -21,8 +21,8 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._checks import as_real, as_vector
-from drsub_fast._heap import heapify, pop, push
-from drsub_fast._jit import kernel
+from drsub_fast.engine.heap import heapify, pop, push
+from drsub_fast.engine.jit import kernel
 from drsub_fast.sets.base import FAILED, OK, FeasibleSet, register_set
 
 KnapsackParams = namedtuple("KnapsackParams", "members start weights capacity equality")

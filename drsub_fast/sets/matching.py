@@ -24,7 +24,7 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_array, as_count, as_vector, require_at_least
-from drsub_fast._jit import kernel
+from drsub_fast.engine.jit import kernel
 from drsub_fast.sets.base import NEEDS_SOLVER, OK, register_set
 from drsub_fast.sets.polytope import Polytope
 

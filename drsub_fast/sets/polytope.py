@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_array, as_vector, entry, require_at_least
-from drsub_fast._jit import address_of, call_at, kernel
+from drsub_fast.engine.jit import address_of, call_at, kernel
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.paper import PaperOracle
 from drsub_fast.lp.projection import project_onto_rows
@@ -228,7 +228,7 @@ class Polytope(FeasibleSet):
         >>> ds.Polytope.from_scipy(Bounds(0.0, 1.0), LinearConstraint([[1.0, 2.0]], ub=1.5))
         Polytope(m=1, n=2)
         """
-        from drsub_fast.scipy_method import polytope_from_scipy
+        from drsub_fast.scipy_interface import polytope_from_scipy
 
         return polytope_from_scipy(bounds, constraints)
 

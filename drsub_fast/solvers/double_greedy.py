@@ -12,7 +12,20 @@ Two gradients are kept up to date: O(n) a coordinate for quadratics.
 import math
 from collections import namedtuple
 
-from drsub_fast._driver import (
+from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.vector import assign, slope
+from drsub_fast.errors import UnsupportedError
+from drsub_fast.objectives.base import (
+    advance,
+    coordinate_maximum,
+    evaluate,
+    objective_carve,
+    objective_size,
+    prepare,
+)
+from drsub_fast.sets.base import OK
+from drsub_fast.sets.box import Box
+from drsub_fast.solvers.run import (
     BREAK,
     CLOSING,
     FINISHED,
@@ -30,19 +43,6 @@ from drsub_fast._driver import (
     objective_kind,
     open_run,
 )
-from drsub_fast._jit import kernel
-from drsub_fast._vector import assign, slope
-from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.base import (
-    advance,
-    coordinate_maximum,
-    evaluate,
-    objective_carve,
-    objective_size,
-    prepare,
-)
-from drsub_fast.sets.base import OK
-from drsub_fast.sets.box import Box
 
 DoubleGreedyOptions = namedtuple("DoubleGreedyOptions", "n")
 

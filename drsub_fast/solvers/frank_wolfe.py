@@ -12,7 +12,13 @@ import math
 from collections import namedtuple
 
 from drsub_fast._checks import as_real, one_of
-from drsub_fast._driver import (
+from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.vector import assign, slope
+from drsub_fast.errors import UnsupportedError
+from drsub_fast.objectives.base import contract, evaluate, exact_step
+from drsub_fast.result import Guarantee, Status
+from drsub_fast.sets.base import OK
+from drsub_fast.solvers.run import (
     BEST_GAP,
     BEST_K,
     BREAK,
@@ -31,12 +37,6 @@ from drsub_fast._driver import (
     note_top,
     open_run,
 )
-from drsub_fast._jit import kernel
-from drsub_fast._vector import assign, slope
-from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.base import contract, evaluate, exact_step
-from drsub_fast.result import Guarantee, Status
-from drsub_fast.sets.base import OK
 
 OPEN_LOOP, EXACT, SHORT, CONSTANT = range(4)
 STEP_SIZES = {"open-loop": OPEN_LOOP, "exact": EXACT, "short": SHORT}

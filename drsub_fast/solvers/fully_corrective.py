@@ -23,7 +23,13 @@ import math
 from collections import namedtuple
 
 from drsub_fast._checks import as_real
-from drsub_fast._driver import (
+from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.vector import add_scaled, assign, dot, slope
+from drsub_fast.objectives.base import contract, evaluate, exact_step, hessian_product, prepare
+from drsub_fast.result import Status
+from drsub_fast.sets.base import OK
+from drsub_fast.solvers.frank_wolfe import STATIONARY
+from drsub_fast.solvers.run import (
     BEST_GAP,
     BEST_K,
     BREAK,
@@ -44,12 +50,6 @@ from drsub_fast._driver import (
     note_top,
     open_run,
 )
-from drsub_fast._jit import kernel
-from drsub_fast._vector import add_scaled, assign, dot, slope
-from drsub_fast.objectives.base import contract, evaluate, exact_step, hessian_product, prepare
-from drsub_fast.result import Status
-from drsub_fast.sets.base import OK
-from drsub_fast.solvers.frank_wolfe import STATIONARY
 
 FullyCorrectiveOptions = namedtuple("FullyCorrectiveOptions", "tol")
 

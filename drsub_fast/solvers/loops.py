@@ -1,12 +1,12 @@
 """One solve by the loop that its options belong to, so that whatever runs many is compiled with one loop."""
 
-from drsub_fast._dispatch import operation
-from drsub_fast._jit import kernel
+from drsub_fast.engine.dispatch import operation
+from drsub_fast.engine.jit import kernel
+from drsub_fast.solvers.continuous_greedy import AdditiveOptions, additive_loop
 from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions, frank_wolfe_loop
 from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, fully_corrective_loop
-from drsub_fast.solvers.nonmonotone import AdditiveOptions, additive_loop
 from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions, projected_gradient_loop
-from drsub_fast.solvers.spectral import SpectralOptions, spectral_loop
+from drsub_fast.solvers.spectral_steps import SpectralOptions, spectral_loop
 
 #: ``run_loop(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap)``: all k_max steps, as
 #: far as the loop gets without help; its code.

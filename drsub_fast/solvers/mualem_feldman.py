@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from drsub_fast._checks import as_count
-from drsub_fast._driver import guarantee, solver_upper
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
+from drsub_fast.solvers.run import guarantee, solver_upper
 
 
 def mualem_feldman(f, P, max_iter=100, lmo="auto", *, callback=None, callback_every=1, time_limit=None):

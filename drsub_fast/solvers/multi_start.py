@@ -25,7 +25,19 @@ from time import perf_counter
 import numpy as np
 
 from drsub_fast._checks import as_count, as_real
-from drsub_fast._driver import (
+from drsub_fast.engine.jit import kernel, plain
+from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.result import Result, Status, Trace
+from drsub_fast.sets.base import OK, PAUSED, lmo, projects_by_kernel
+from drsub_fast.solvers.frank_wolfe import STATIONARY
+from drsub_fast.solvers.fully_corrective import (
+    FullyCorrectiveOptions,
+    atoms_size,
+    fully_corrective_frank_wolfe,
+)
+from drsub_fast.solvers.loops import run_loop
+from drsub_fast.solvers.projected_gradient import projected_gradient
+from drsub_fast.solvers.run import (
     CONVERGED,
     FINISHED,
     GAP,
@@ -38,19 +50,7 @@ from drsub_fast._driver import (
     non_finite_start,
     open_run,
 )
-from drsub_fast._jit import kernel, plain
-from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.result import Result, Status, Trace
-from drsub_fast.sets.base import OK, PAUSED, lmo, projects_by_kernel
-from drsub_fast.solvers.frank_wolfe import STATIONARY
-from drsub_fast.solvers.fully_corrective import (
-    FullyCorrectiveOptions,
-    atoms_size,
-    fully_corrective_frank_wolfe,
-)
-from drsub_fast.solvers.loops import run_loop
-from drsub_fast.solvers.projected_gradient import projected_gradient
-from drsub_fast.solvers.spectral import SpectralOptions
+from drsub_fast.solvers.spectral_steps import SpectralOptions
 from drsub_fast.solvers.two_phase import second_phase
 
 #: Floats of workspace that a block of starts goes through: about 50 ms of work.

@@ -10,7 +10,13 @@ import math
 from collections import namedtuple
 
 from drsub_fast._checks import as_real, one_of
-from drsub_fast._driver import (
+from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.vector import assign, is_finite, slope
+from drsub_fast.objectives.base import evaluate
+from drsub_fast.result import Guarantee, Status
+from drsub_fast.sets.base import OK, project
+from drsub_fast.solvers.frank_wolfe import STATIONARY
+from drsub_fast.solvers.run import (
     BREAK,
     CLOSING,
     CONVERGED,
@@ -30,13 +36,7 @@ from drsub_fast._driver import (
     note_top,
     open_run,
 )
-from drsub_fast._jit import kernel
-from drsub_fast._vector import assign, is_finite, slope
-from drsub_fast.objectives.base import evaluate
-from drsub_fast.result import Guarantee, Status
-from drsub_fast.sets.base import OK, project
-from drsub_fast.solvers.frank_wolfe import STATIONARY
-from drsub_fast.solvers.spectral import SpectralOptions, spectral_loop
+from drsub_fast.solvers.spectral_steps import SpectralOptions, spectral_loop
 
 ProjectedGradientOptions = namedtuple("ProjectedGradientOptions", "step tol")
 

@@ -12,12 +12,12 @@ from time import perf_counter
 import numpy as np
 
 from drsub_fast._checks import as_real, one_of
-from drsub_fast._driver import guarantee, solver_upper
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.result import Status
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
+from drsub_fast.solvers.run import guarantee, solver_upper
 
 SUBROUTINES = {
     "frank-wolfe": frank_wolfe,

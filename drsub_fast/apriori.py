@@ -1,0 +1,169 @@
+"""Constants of a problem, and the a-priori bounds of the paper evaluated from them.
+
+* L, the smoothness of f on [0, u]: |grad f(x) - grad f(y)| <= L |x - y|. For a quadratic |H|_2.
+* mu, the strong DR-submodularity: f(x + v) <= f(x) + <grad f(x), v> - mu/2 |v|^2 for v >= 0 or v <= 0. For a quadratic
+  min_j -H_jj: v'(-H)v >= sum_j -H_jj v_j^2 because -H >= 0 entrywise, with equality at unit vectors.
+* D, the diameter of P; for sets in the positive orthant |x - y| <= |u|, with equality for boxes.
+* C, the curvature C_f(P) <= L D^2.
+
+Explicit forms of the paper's bounds (Bian et al. 2017), without the O(.) terms:
+
+* Theorem 1, from f(x_{k+1}) >= (1 - g) f(x_k) + g (1 - g)^k f(x*) - C g^2/2 with g = 1/K (Lemma 2 and smoothness):
+  f(x_k) >= (k/K)(1 - 1/K)^(k-1) f(x*) - C/(2K) [1 - (1 - 1/K)^k];
+* Lacoste-Julien's rate of Algorithm 3 with short or exact steps: min_{i <= k} gap_i <= max{2 h_0, C} / sqrt(k + 1), h_0
+  the most that f can rise above f(x_0);
+* Proposition 1 and Corollary 1: max{f(x), f(z)} >= [f(x*) - g_P(x) - g_Q(z)]/4 + mu/8 (|x - x*|^2 + |z - z*|^2).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from drsub_fast._checks import as_count, as_real
+from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.sets.budget import Budget
+from drsub_fast.solvers.run import solver_upper
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Constants of f over P; None where none is known.
+
+    Attributes
+    ----------
+    smoothness : float or None
+        L, in units of f per squared unit of x.
+    strong_dr : float or None
+        mu, likewise.
+    diameter : float
+        A bound on the diameter of P, exact for boxes.
+    curvature : float or None
+        A bound on C_f(P), in units of f.
+    """
+
+    smoothness: float | None
+    strong_dr: float | None
+    diameter: float
+    curvature: float | None
+
+
+def constants(f, P):
+    """Constants of an objective over a set, by closed forms or bounds.
+
+    Parameters
+    ----------
+    f : Objective
+        The function.
+    P : FeasibleSet
+        The set, in the positive orthant.
+
+    Returns
+    -------
+    Constants
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> c = ds.constants(ds.Quadratic([[-2.0, 0.0], [0.0, -1.0]], [1.0, 1.0]), ds.Box([3.0, 4.0]))
+    >>> c.smoothness, c.strong_dr, c.diameter
+    (2.0, 1.0, 5.0)
+    """
+    upper = solver_upper(f, P)
+    diameter = float(np.linalg.norm(upper))
+    if isinstance(P, Budget):
+        # |x - y|^2 <= |x|^2 + |y|^2 and |x|^2 <= max(u) sum(x) over a budget set.
+        diameter = min(diameter, math.sqrt(2.0 * P.k * upper.max()))
+    curvature = f.curvature_bound(upper)
+    if not isinstance(f, Quadratic):
+        return Constants(None, None, diameter, curvature)
+    smoothness = float(np.linalg.norm(f.H, 2))
+    return Constants(
+        smoothness, float((-f.H.diagonal()).min()), diameter, min(curvature, smoothness * diameter * diameter)
+    )
+
+
+def nonmonotone_bound(optimum, curvature, n_steps, k=None):
+    """Lower bound on f(x_k) of the non-monotone Frank-Wolfe variant (Theorem 1, explicit form), for f >= 0.
+
+    Parameters
+    ----------
+    optimum : float
+        f(x*), at least 0.
+    curvature : float
+        Bound on C_f(P), such as L D^2.
+    n_steps : int
+        Number of steps K.
+    k : int, optional
+        Iterate; the last by default.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> round(ds.nonmonotone_bound(1.0, 0.0, 100), 4)
+    0.3697
+    """
+    n_steps = as_count(n_steps, "n_steps", lower=1)
+    k = n_steps if k is None else as_count(k, "k")
+    if k == 0:
+        return 0.0
+    kept = 1.0 - 1.0 / n_steps
+    reached = k / n_steps * kept ** (k - 1) * as_real(optimum, "optimum", lower=0.0)
+    return reached - as_real(curvature, "curvature", lower=0.0) / (2.0 * n_steps) * (1.0 - kept**k)
+
+
+def frank_wolfe_gap_bound(rise, curvature, k):
+    """Upper bound on the smallest gap of Algorithm 3 after k short or exact steps.
+
+    Parameters
+    ----------
+    rise : float
+        h_0 >= max f - f(x_0).
+    curvature : float
+        Bound on C_f(P).
+    k : int
+        Number of steps.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> ds.frank_wolfe_gap_bound(1.0, 1.0, 3)
+    1.0
+    """
+    rise, curvature = as_real(rise, "rise", lower=0.0), as_real(curvature, "curvature", lower=0.0)
+    return max(2.0 * rise, curvature) / math.sqrt(as_count(k, "k") + 1.0)
+
+
+def two_phase_bound(optimum, gap_x, gap_z, strong_dr=0.0, distance_x=0.0, distance_z=0.0):
+    """Lower bound on max{f(x), f(z)} of two stationary points (Proposition 1), for f >= 0.
+
+    Parameters
+    ----------
+    optimum : float
+        f(x*).
+    gap_x, gap_z : float
+        g_P(x) and g_Q(z).
+    strong_dr : float, default 0
+        mu.
+    distance_x, distance_z : float, default 0
+        |x - x*| and |z - z*| with z* = (x v x*) - x.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> ds.two_phase_bound(1.0, 0.1, 0.1)
+    0.2
+    """
+    return (optimum - gap_x - gap_z) / 4.0 + strong_dr / 8.0 * (distance_x**2 + distance_z**2)

@@ -1,0 +1,262 @@
+"""Many problems of any kinds and sizes, by threads, processes or a cluster; results in order.
+
+Problems are taken from an iterable a few chunks ahead of the results, so neither has to fit into memory. A chunk
+is one task of an executor (anything with the interface of `concurrent.futures.Executor`) and one
+file of a checkpoint.
+"""
+
+import logging
+import pickle
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import closing
+from itertools import count, islice
+
+import numpy as np
+
+from drsub_fast._checks import as_count, one_of
+from drsub_fast.batch.checkpoint import Checkpoint, fingerprint
+from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
+from drsub_fast.errors import CheckpointError
+from drsub_fast.methods import METHODS, maximize
+from drsub_fast.result import Guarantee, Result, Status, Trace
+
+logger = logging.getLogger("drsub_fast")
+
+#: Problems of a chunk at most, unless asked for more.
+_CHUNK_SIZE = 16
+#: Chunks that are in work or waiting, for each worker.
+_AHEAD = 3
+#: Workers of an executor that does not tell.
+_UNKNOWN_WORKERS = 16
+
+_NO_GUARANTEE = Guarantee(None, "none: the problem was not solved")
+
+
+def unsolved(n, method, message):
+    """The result of a problem that failed."""
+    x = np.full(n, np.nan)
+    return Result(
+        x, np.nan, np.nan, np.inf, _NO_GUARANTEE, Status.FAILED, 0, 0, 0.0, Trace(np.empty(0), np.empty(0)),
+        x, np.nan, method, message,
+    )  # fmt: skip
+
+
+def _solve_chunk(first, problems, method, options, on_error):
+    """Results of the problems first, first + 1, ..; runs in a worker."""
+    results = []
+    with one_blas_thread():
+        for i, (f, P, *own) in enumerate(problems, first):
+            try:
+                result = maximize(f, P, **({"method": method} | options | (own[0] if own else {})))
+            except Exception as error:
+                if on_error == "raise":
+                    error.add_note(f"in problem {i} of the batch")
+                    raise
+                result = unsolved(getattr(f, "n", 0), method, f"{type(error).__name__}: {error}")
+            if result.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            results.append(result)
+    return results
+
+
+class _Chunk:
+    """Problems on their way through an executor."""
+
+    def __init__(self, index, digest, results=None, future=None):
+        self.index, self.digest, self.results, self.future = index, digest, results, future
+
+    def collect(self, checkpoint):
+        """Takes the results of a finished future, into the checkpoint too."""
+        if self.results is None and self.future.done():
+            self.results = self.future.result()
+            if checkpoint is not None:
+                stored = {"problems": np.array(self.digest), "results": np.frombuffer(pickle.dumps(self.results), "u1")}
+                checkpoint.store(self.index, stored)
+
+    def abandon(self, checkpoint):
+        """Gives up what has not begun, and keeps what is done for the next run."""
+        future = self.future
+        if future is None or future.cancel() or not future.done() or future.exception() is not None:
+            return
+        self.collect(checkpoint)
+
+
+def _from_checkpoint(checkpoint, index, digest):
+    """Results of a chunk that is finished, or None."""
+    stored = None if checkpoint is None else checkpoint.load(index)
+    if stored is None:
+        return None
+    if str(stored["problems"]) != digest:
+        raise CheckpointError(
+            f"{checkpoint.folder} is the checkpoint of other problems (chunk {index} differs): delete it, or give "
+            "another folder"
+        )
+    return pickle.loads(stored["results"].tobytes())
+
+
+def _as_problem(problem):
+    """A pair (f, P) or a triple (f, P, options)."""
+    problem = tuple(problem) if isinstance(problem, (tuple, list)) else (problem,)
+    if len(problem) not in (2, 3) or (len(problem) == 3 and not isinstance(problem[2], dict)):
+        raise TypeError("a problem is a pair (objective, set) or a triple (objective, set, dict of options)")
+    return problem
+
+
+def maximize_iter(
+    problems, method="auto", *, executor=None, n_jobs=None, chunk_size=None, on_error="record", progress=False,
+    checkpoint=None, **options,
+):  # fmt: skip
+    """Solves many problems; yields their results in order, as they come in.
+
+    Parameters and errors are those of `maximize_many`.
+
+    Yields
+    ------
+    Result
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> boxes = (ds.Box([0.1 * k, 1.0]) for k in range(1, 4))
+    >>> [round(r.value, 3) for r in ds.maximize_iter(((f, P) for P in boxes), "nonmonotone-frank-wolfe", n_jobs=1)]
+    [0.296, 0.338, 0.377]
+    """
+    one_of(method, "method", ("auto", *METHODS))
+    one_of(on_error, "on_error", ("record", "raise"))
+    workers = worker_count(n_jobs)
+    if executor is not None and n_jobs is None:
+        workers = getattr(executor, "_max_workers", _UNKNOWN_WORKERS)
+    total = len(problems) if hasattr(problems, "__len__") else None
+    if chunk_size is None:
+        chunk_size = _CHUNK_SIZE if total is None else max(1, min(_CHUNK_SIZE, total // (8 * workers)))
+    chunk_size = as_count(chunk_size, "chunk_size", lower=1)
+    if checkpoint is not None:
+        checkpoint = Checkpoint(checkpoint, fingerprint(method, options, on_error), {"chunk_size": chunk_size})
+        chunk_size = checkpoint.layout["chunk_size"]
+    return _iterate(problems, method, executor, workers, chunk_size, on_error, progress, total, checkpoint, options)
+
+
+def _iterate(problems, method, executor, workers, chunk_size, on_error, progress, total, checkpoint, options):
+    own = ThreadPoolExecutor(workers, thread_name_prefix="drsub_fast") if executor is None else None
+    pool = executor if own is None else own
+    source, indices, pending = iter(problems), count(), deque()
+
+    def next_chunk():
+        """Submits the next chunk, or takes it from the checkpoint; None at the end."""
+        chunk = [_as_problem(problem) for problem in islice(source, chunk_size)]
+        if not chunk:
+            return None
+        index = next(indices)
+        digest = "" if checkpoint is None else fingerprint(chunk)
+        results = _from_checkpoint(checkpoint, index, digest)
+        if results is not None:
+            return _Chunk(index, digest, results)
+        future = pool.submit(_solve_chunk, index * chunk_size, chunk, method, options, on_error)
+        return _Chunk(index, digest, future=future)
+
+    try:
+        with progress_bar(progress, total) as bar, one_blas_thread():
+            exhausted = False
+            while True:
+                while not exhausted and len(pending) < _AHEAD * workers:
+                    chunk = next_chunk()
+                    exhausted = chunk is None
+                    if not exhausted:
+                        pending.append(chunk)
+                if not pending:
+                    break
+                if pending[0].results is None:
+                    wait([chunk.future for chunk in pending if chunk.results is None], return_when=FIRST_COMPLETED)
+                    for chunk in pending:
+                        chunk.collect(checkpoint)
+                while pending and pending[0].results is not None:
+                    results = pending.popleft().results
+                    yield from results
+                    bar(len(results))
+            _require_all_used(checkpoint, next(indices))
+    finally:
+        for chunk in pending:
+            if chunk.future is not None:
+                chunk.future.cancel()
+        if own is not None:
+            own.shutdown()
+        for chunk in pending:
+            chunk.abandon(checkpoint)
+
+
+def _require_all_used(checkpoint, n_chunks):
+    """Raise CheckpointError if the checkpoint goes on where the problems have ended."""
+    if checkpoint is not None and any(index >= n_chunks for index in checkpoint.indices()):
+        raise CheckpointError(f"{checkpoint.folder} is the checkpoint of a longer batch: delete it")
+
+
+def maximize_many(
+    problems, method="auto", *, executor=None, n_jobs=None, chunk_size=None, on_error="record", progress=False,
+    checkpoint=None, **options,
+):  # fmt: skip
+    """Solves many problems, of any kinds and sizes; results in order.
+
+    Parameters
+    ----------
+    problems : iterable of (Objective, FeasibleSet) or (Objective, FeasibleSet, dict)
+        Consumed lazily, a few chunks ahead. The dict holds options of `maximize` for this problem alone.
+    method : str
+        As in `maximize`.
+    executor : concurrent.futures.Executor, optional
+        Where chunks are solved: a pool of threads by default, a `ProcessPoolExecutor`, or a Dask cluster by
+        ``client.get_executor()``. It is not shut down. Dask runs the tasks of a worker that dies again on
+        another one; a process pool that loses a process raises `BrokenProcessPool`.
+    n_jobs : int, optional
+        Threads of the default pool (None or -1: as many as there are processors), or the number of workers of
+        ``executor`` where it does not tell.
+    chunk_size : int, optional
+        Problems of a task and of a file of the checkpoint; by default up to 16.
+    on_error : {"record", "raise"}
+        Whether a problem that fails gets the status FAILED, x = NaN and a message while the others go on, or its
+        error is raised.
+    progress : bool
+        Show a progress bar on standard error.
+    checkpoint : path, optional
+        Folder that receives each finished chunk. A run that finds one there goes on from it. Its files are
+        pickles: use folders that you trust.
+    **options
+        Passed to `maximize`.
+
+    Returns
+    -------
+    list of Result
+        After Ctrl-C only those up to the first that is not done.
+
+    Raises
+    ------
+    TypeError
+        For an item that is no problem.
+    CheckpointError
+        If the checkpoint is that of other problems or options.
+
+    Notes
+    -----
+    Every worker uses one BLAS thread.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> problems = [(f, ds.Box([1.0, 1.0])), (f, ds.Budget(0.5, [1.0, 1.0]))]
+    >>> [round(r.value, 3) for r in ds.maximize_many(problems, method="nonmonotone-frank-wolfe", n_jobs=1)]
+    [0.546, 0.386]
+    """
+    results = []
+    iterator = maximize_iter(
+        problems, method, executor=executor, n_jobs=n_jobs, chunk_size=chunk_size, on_error=on_error,
+        progress=progress, checkpoint=checkpoint, **options,
+    )  # fmt: skip
+    try:
+        with closing(iterator):
+            for result in iterator:
+                results.append(result)
+    except KeyboardInterrupt:
+        logger.warning("the batch was interrupted: %d results are returned", len(results))
+    return results

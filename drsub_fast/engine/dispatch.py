@@ -1,0 +1,81 @@
+"""Generic kernel operations, resolved by the class of the parameter tuple.
+
+An objective or a feasible set describes itself to compiled code by a namedtuple of arrays and numbers,
+its *parameters*. A generic operation such as `evaluate` looks up the class of that tuple in a table:
+at compile time inside compiled code (so the call costs nothing and can be cached), at run time when
+the same loop runs as plain Python. A new objective or set registers its kernels here and touches no
+solver.
+
+Register before the first compilation that involves the class.
+"""
+
+from numba import typeof
+from numba.core import types
+from numba.core.errors import TypingError
+from numba.core.typing.templates import AbstractTemplate, infer_global
+
+from drsub_fast.engine.jit import plain
+
+
+class Operation:
+    """Table of the implementations of one generic operation.
+
+    Parameters
+    ----------
+    name : str
+        Name used in error messages.
+    default : callable, optional
+        Implementation for classes that register none.
+    """
+
+    def __init__(self, name, default=None):
+        self.name = name
+        self.default = default
+        self.table = {}
+
+    def lookup(self, cls):
+        """The implementation for a parameter class."""
+        implementation = self.table.get(cls, self.default)
+        if implementation is None:
+            raise TypingError(f"{getattr(cls, '__name__', cls)} has no kernel for '{self.name}'")
+        return implementation
+
+
+def operation(name, default=None):
+    """Make a generic operation.
+
+    Returns
+    -------
+    call : callable
+        ``call(params, *args)``, usable from Python and from kernels.
+    table : Operation
+        Its table of implementations.
+    """
+    table = Operation(name, default)
+
+    def call(params, *args):
+        cls = type(params)
+        implementation = table.lookup(cls)
+        if any(getattr(type(argument), "interpreted", False) for argument in (params, *args)):
+            implementation = plain(implementation)
+        return implementation(params, *args)
+
+    call.__name__ = call.__qualname__ = name
+
+    class Template(AbstractTemplate):
+        """Typing of a call: the implementation itself is called, no function in between is compiled."""
+
+        key = call
+
+        def generic(self, arguments, keywords):
+            cls = getattr(arguments[0], "instance_class", None)
+            implementation = typeof(table.lookup(cls))
+            signature = implementation.get_call_type(self.context, arguments, keywords)
+            self._overload = implementation.get_overload(signature)
+            return signature
+
+        def get_impl_key(self, signature):
+            return self._overload
+
+    infer_global(call, types.Function(Template))
+    return call, table

@@ -1,0 +1,81 @@
+"""Vector kernels shared by objectives, oracles and solver loops."""
+
+import sys
+
+from drsub_fast.engine.jit import kernel
+
+
+@kernel(reductions=True)
+def dot(a, b):
+    """Inner product of two vectors."""
+    total = 0.0
+    for j in range(a.size):
+        total += a[j] * b[j]
+    return total
+
+
+@kernel(reductions=True)
+def slope(grad, v, x):
+    """Directional derivative <grad, v - x>."""
+    total = 0.0
+    for j in range(grad.size):
+        total += grad[j] * (v[j] - x[j])
+    return total
+
+
+@kernel
+def add_scaled(out, scale, a):
+    """out += scale * a."""
+    for j in range(out.size):
+        out[j] += scale * a[j]
+
+
+@kernel
+def blend(out, gamma, v):
+    """out = (1 - gamma) * out + gamma * v."""
+    for j in range(out.size):
+        out[j] += gamma * (v[j] - out[j])
+
+
+@kernel
+def assign(out, a):
+    """out = a, without the cost of a checked slice assignment."""
+    for j in range(out.size):
+        out[j] = a[j]
+
+
+@kernel
+def symmetric_product(H, v, out):
+    """out = H v for a symmetric H, reading only the rows where v is nonzero."""
+    n = v.size
+    for j in range(n):
+        out[j] = 0.0
+    for i in range(n):
+        scale = v[i]
+        if scale != 0.0:
+            row = H[i]
+            for j in range(n):
+                out[j] += scale * row[j]
+
+
+@kernel
+def shrink(upper, x, out):
+    """out = max(upper - x, 0): the room that is left above x.
+
+    A remainder below 1e-14 of the bound is rounding and counts as no room.
+    """
+    for j in range(x.size):
+        room = upper[j] - x[j]
+        out[j] = room if room > 1e-14 * upper[j] else 0.0
+
+
+_LARGEST = sys.float_info.max
+
+
+@kernel
+def is_finite(a):
+    """Whether every entry is finite."""
+    n_bad = 0
+    for j in range(a.size):
+        n_bad += not (-_LARGEST <= a[j] <= _LARGEST)
+    return n_bad == 0

@@ -1,0 +1,77 @@
+"""Figures of the summarization and recommendation experiments. Needs matplotlib (the ``plot`` extra)."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from drsub_fast.experiments.debates import mean_over_tasks
+from drsub_fast.experiments.synthetic_figures import STYLES
+
+
+def draw_summaries(rows, curves, title):
+    """Figure of the debates: value against strength, value against iteration, rounded sets against greedy.
+
+    Parameters
+    ----------
+    rows : list of SummaryRow
+    curves : dict of ndarray
+        As from `trajectories`.
+    title : str
+        Of the second panel: whose trajectories they are.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure = Figure(figsize=(10.2, 3.2), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    for axis, score in ((left, lambda row: row.value), (right, lambda row: row.rounded - row.greedy)):
+        for method, (strengths, means) in mean_over_tasks(rows, score).items():
+            label, marker, colour = STYLES[method]
+            axis.plot(strengths, means, label=label, marker=marker, color=colour, markersize=5, linewidth=1.2)
+        axis.set_xlabel(r"Weight $\lambda$ of the match")
+    n_tasks = len({(row.left, row.right) for row in rows})
+    left.set_title(f"(a) mean of {n_tasks} pairs", fontsize="medium")
+    left.set_ylabel("Softmax value")
+    for method, values in curves.items():
+        label, marker, colour = STYLES[method]
+        middle.plot(values, label=label, marker=marker, markevery=20, color=colour, markersize=5, linewidth=1.2)
+    middle.set_title(f"(b) {title}", fontsize="medium")
+    middle.set_xlabel("Iteration")
+    middle.set_ylabel("Softmax value")
+    right.axhline(0.0, color="black", linewidth=0.8)
+    right.set_title("(c) rounded sets over greedy", fontsize="medium")
+    right.set_ylabel("Mean log ratio of determinants")
+    for axis in (left, middle, right):
+        axis.grid(alpha=0.3)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def draw_choices(items, choices):
+    """Picture of chosen digits side by side, a row a choice, ordered by label; framed where only one choice has it.
+
+    Parameters
+    ----------
+    items : DigitItems
+    choices : list of Choice
+        Of one constraint.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    columns = max(choice.solution.items.size for choice in choices)
+    figure = Figure(figsize=(0.45 * columns, 0.75 * len(choices)))
+    times_chosen = np.bincount(np.concatenate([choice.solution.items for choice in choices]))
+    for part, choice in zip(figure.subfigures(len(choices), squeeze=False)[:, 0], choices, strict=True):
+        solution = choice.solution
+        part.text(0.01, 0.8, f"{choice.constraint}, {choice.name}: log det {solution.value:.2f}", fontsize="small")
+        part.subplots_adjust(left=0.01, right=0.99, bottom=0.05, top=0.72, wspace=0.1)
+        axes = part.subplots(1, columns, squeeze=False)[0]
+        for axis in axes[solution.items.size :]:
+            axis.set_axis_off()
+        for axis, i in zip(axes, solution.items[np.argsort(items.labels[solution.items], kind="stable")], strict=False):
+            axis.imshow(items.images[i], cmap="gray_r", interpolation="nearest")
+            axis.set(xticks=[], yticks=[])
+            axis.spines[:].set(color="tab:red" if times_chosen[i] == 1 else "lightgray", linewidth=1.2)
+    return figure

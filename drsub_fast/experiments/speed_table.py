@@ -1,0 +1,356 @@
+"""The speed table of `drsub-fast bench`: ratios to what a user would write otherwise, measured here and now.
+
+Each row times both sides in turn, one BLAS thread, after uncounted calls, and compares medians; values
+must agree, or the row says so. Three baselines: the numpy loop with a cold linear program per step
+(`drsub_fast.reference`), the same loop around one warm HiGHS model, and SciPy's SLSQP.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+from scipy.optimize import Bounds, minimize
+from threadpoolctl import threadpool_limits
+
+from drsub_fast import reference
+from drsub_fast.engine.jit import kernel
+from drsub_fast.kernels import contract, evaluate, lmo, objective_work, prepare
+from drsub_fast.kernels import set_work as set_work_of
+from drsub_fast.methods import maximize
+from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.sets.budget import Budget
+from drsub_fast.sets.polytope import Polytope
+from drsub_fast.solvers.continuous_greedy import nonmonotone_frank_wolfe
+from drsub_fast.solvers.frank_wolfe import frank_wolfe
+from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
+from drsub_fast.solvers.projected_gradient import projected_gradient
+from drsub_fast.solvers.run import Run
+
+#: Steps of a solve, and the steps timed of a baseline whose time is linear in them and long.
+STEPS, SAMPLED_STEPS = 100, 4
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison.
+
+    Attributes
+    ----------
+    task, size, baseline : str
+        What was done, on what, against what.
+    baseline_time, time : float
+        Median seconds of a call.
+    agreement : str
+        How the values compare.
+    """
+
+    task: str
+    size: str
+    baseline: str
+    baseline_time: float
+    time: float
+    agreement: str
+
+    @property
+    def ratio(self):
+        """How many times faster."""
+        return self.baseline_time / self.time
+
+
+#: A turn of a call lasts about this many seconds, or one call: a single call right after a long one of another kind
+#: mostly measures how long it takes to bring code and data back into the caches.
+_TURN = 0.02
+
+
+def interleaved_medians(calls, seconds, least=3):
+    """Median seconds of each call, taken in turn for about ``seconds`` in all, after one uncounted round.
+
+    Each turn repeats the call for `_TURN` seconds and counts once, by the mean.
+    """
+    repeats = []
+    for call in calls:
+        call()
+        start = time.perf_counter()
+        call()
+        repeats.append(1 + int(_TURN / max(time.perf_counter() - start, 1e-6)))
+    times = [[] for _ in calls]
+    end = time.perf_counter() + seconds
+    while len(times[0]) < least or time.perf_counter() < end:
+        for call, count, mine in zip(calls, repeats, times, strict=True):
+            start = time.perf_counter()
+            for _ in range(count):
+                call()
+            mine.append((time.perf_counter() - start) / count)
+    return [float(np.median(mine)) for mine in times]
+
+
+def quadratic_problem(n, m, seed, concave=0.0):
+    """Family 1 of the paper, optionally with a concave diagonal (an interior optimal face)."""
+    rng = np.random.default_rng(seed)
+    H = -rng.random((n, n))
+    H = (H + H.T) / 2 - concave * math.sqrt(n) * np.eye(n)
+    P = Polytope(rng.uniform(0.01, 1.01, (m, n)), np.ones(m))
+    return Quadratic(H, -0.2 * H @ P.upper), P
+
+
+def softmax_problem(n, seed):
+    """Eigenvalues of L uniform on [0, 6], budget min(20, n/2)."""
+    rng = np.random.default_rng(seed)
+    Q, _ = np.linalg.qr(rng.standard_normal((n, n)))
+    L = (Q * rng.uniform(0.0, 6.0, n)) @ Q.T
+    return Softmax((L + L.T) / 2), Budget(min(20, n // 2), np.ones(n))
+
+
+class WarmModel:
+    """A HiGHS model as a careful user would drive it from Python."""
+
+    def __init__(self, P):
+        n, m = P.n, P.m
+        model = self.model = highspy._core._Highs()
+        for name, value in {"output_flag": False, "solver": "simplex", "presolve": "off", "parallel": "off"}.items():
+            model.setOptionValue(name, value)
+        start = np.arange(0, m * n + 1, m, dtype=np.int32)
+        index = np.tile(np.arange(m, dtype=np.int32), n)
+        model.passModel(
+            n, m, m * n, 1, -1, 0.0, np.zeros(n), np.zeros(n), np.array(P.upper), np.full(m, -np.inf), P.b,
+            start, index, P.A.T.ravel(), np.zeros(n, dtype=np.int32),
+        )  # fmt: skip
+        self.columns = np.arange(n, dtype=np.int32)
+        self.lower = np.zeros(n)
+
+    def lmo(self, g, upper):
+        self.model.changeColsCost(g.size, self.columns, g)
+        self.model.changeColsBounds(g.size, self.columns, self.lower, upper)
+        self.model.run()
+        return np.fromiter(self.model.getSolution().col_value, float, g.size)
+
+
+def nonmonotone_by_warm_model(f, P, steps):
+    """Algorithm 2 in numpy around one warm HiGHS model; the value reached."""
+    model, H, h, x = WarmModel(P), f.H, f.h, np.zeros(P.n)
+    for _ in range(steps):
+        x += model.lmo(H @ x + h, np.maximum(P.upper - x, 0.0)) / steps
+    return 0.5 * x @ H @ x + h @ x + f.c
+
+
+def softmax_in_numpy(f):
+    """Value and gradient of a softmax extension by numpy, as a function of x."""
+    unit = np.eye(f.n)
+    D = f.L - unit
+
+    def value_and_gradient(x):
+        M = unit + x[:, None] * D
+        return np.linalg.slogdet(M)[1], np.einsum("ij,ji->i", D, np.linalg.inv(M))
+
+    return value_and_gradient
+
+
+def softmax_by_numpy(f, P, steps):
+    """Algorithm 2 in numpy for a softmax extension over a budget set, oracle by sorting; the value at every iterate."""
+    value_and_gradient, x, values = softmax_in_numpy(f), np.zeros(f.n), []
+    for _ in range(steps):
+        value, g = value_and_gradient(x)
+        values.append(value)
+        order = np.argsort(-g)
+        room = np.where(g > 0.0, np.maximum(P.upper - x, 0.0), 0.0)[order]
+        x[order] += np.clip(P.k - (np.cumsum(room) - room), 0.0, room) / steps
+    return [*values, value_and_gradient(x)[0]]
+
+
+def slsqp(f, P):
+    """SciPy's SLSQP from 0."""
+    H, h = f.H, f.h
+    return minimize(
+        lambda x: -(0.5 * x @ H @ x + h @ x), np.zeros(P.n), jac=lambda x: -(H @ x + h), method="SLSQP",
+        bounds=Bounds(0.0, P.upper), options={"maxiter": 500, "ftol": 1e-9},
+        constraints=[{"type": "ineq", "fun": lambda x: P.b - P.A @ x, "jac": lambda x: -P.A}],
+    )  # fmt: skip
+
+
+def softmax_slsqp(f, P):
+    """SciPy's SLSQP from 0 for a softmax extension over a budget set."""
+    value_and_gradient = softmax_in_numpy(f)
+
+    def loss(x):
+        value, g = value_and_gradient(x)
+        return -value, -g
+
+    return minimize(
+        loss, np.zeros(f.n), jac=True, method="SLSQP", bounds=Bounds(0.0, P.upper),
+        options={"maxiter": 500, "ftol": 1e-9},
+        constraints=[{"type": "ineq", "fun": lambda x: P.k - x.sum(), "jac": lambda x: -np.ones(f.n)}],
+    )  # fmt: skip
+
+
+def _agreement(mine, theirs):
+    difference = abs(mine - theirs) / max(1e-300, abs(theirs))
+    return f"values within {difference:.0e}"
+
+
+def solve_rows(sizes, seconds):
+    """Whole solves against the numpy loop and the warm HiGHS model."""
+    for n, m in sizes:
+        for fast, plain in (
+            (nonmonotone_frank_wolfe, reference.nonmonotone_frank_wolfe),
+            (frank_wolfe, reference.frank_wolfe),
+        ):
+            f, P = quadratic_problem(n, m, seed=n)
+            sampled = n > 100
+            steps = SAMPLED_STEPS if sampled else STEPS
+            options = {} if fast is nonmonotone_frank_wolfe else {"tol": 0.0}
+            theirs, mine = interleaved_medians(
+                [lambda: plain(f, P, max_iter=steps, **options), lambda: fast(f, P, max_iter=STEPS, **options)],
+                seconds, least=1 if sampled else 3,
+            )  # fmt: skip
+            if sampled:
+                theirs *= STEPS / SAMPLED_STEPS
+                note = f"baseline from {SAMPLED_STEPS} of {STEPS} steps"
+            else:
+                note = _agreement(
+                    fast(f, P, max_iter=STEPS, **options).value, plain(f, P, max_iter=STEPS, **options).value
+                )
+            yield Row(fast.__name__, f"{n} x {m}", "numpy + cold linprog", theirs, mine, note)
+        f, P = quadratic_problem(n, m, seed=n)
+        theirs, mine = interleaved_medians(
+            [lambda: nonmonotone_by_warm_model(f, P, STEPS), lambda: nonmonotone_frank_wolfe(f, P, max_iter=STEPS)],
+            seconds, least=1 if n > 100 else 3,
+        )  # fmt: skip
+        note = _agreement(nonmonotone_frank_wolfe(f, P, max_iter=STEPS).value, nonmonotone_by_warm_model(f, P, STEPS))
+        yield Row("nonmonotone_frank_wolfe", f"{n} x {m}", "numpy + warm HiGHS", theirs, mine, note)
+
+
+def gap_rows(sizes, seconds):
+    """Time to a certified gap of 1e-6 |f| against SLSQP, and maximize against SLSQP."""
+    for n in sizes:
+        for concave, kind in ((0.0, "vertex optimum"), (0.2, "interior face")):
+            f, P = quadratic_problem(n, n // 2, seed=n, concave=concave)
+            answer = slsqp(f, P)
+            tol = 1e-6 * abs(answer.fun)
+            theirs, mine, best = interleaved_medians(
+                [
+                    lambda: slsqp(f, P),
+                    lambda: fully_corrective_frank_wolfe(f, P, tol=tol, max_iter=5000),
+                    lambda: maximize(f, P),
+                ],
+                seconds,
+            )
+            r = fully_corrective_frank_wolfe(f, P, tol=tol, max_iter=5000)
+            size = f"{n} x {n // 2}, {kind}"
+            note = f"gap {r.fw_gap / abs(r.value):.0e} |f|"
+            yield Row("fully_corrective_frank_wolfe", size, "SciPy SLSQP", theirs, mine, note)
+            lead = maximize(f, P).value / -answer.fun - 1.0
+            yield Row("maximize", size, "SciPy SLSQP", theirs, best, f"value {lead:+.2%}")
+
+
+def softmax_rows(sizes, seconds):
+    """Softmax over a budget set against the numpy loop."""
+    for n in sizes:
+        f, P = softmax_problem(n, seed=n)
+        theirs, mine = interleaved_medians(
+            [lambda: softmax_by_numpy(f, P, STEPS), lambda: nonmonotone_frank_wolfe(f, P, max_iter=STEPS)],
+            seconds, least=1 if n > 200 else 3,
+        )  # fmt: skip
+        note = _agreement(nonmonotone_frank_wolfe(f, P, max_iter=STEPS).value, softmax_by_numpy(f, P, STEPS)[-1])
+        yield Row("softmax, nonmonotone", f"n = {n}", "numpy, oracle by sorting", theirs, mine, note)
+
+
+def softmax_gap_rows(sizes, seconds):
+    """Softmax over a budget set: time to a gap of 1e-6 |f| against SLSQP, and maximize against SLSQP."""
+    for n in sizes:
+        f, P = softmax_problem(n, seed=n)
+        answer = softmax_slsqp(f, P)
+        options = {"step_size": "spectral", "tol": 1e-6 * abs(answer.fun), "max_iter": 1000}
+        theirs, mine, best = interleaved_medians(
+            [lambda: softmax_slsqp(f, P), lambda: projected_gradient(f, P, **options), lambda: maximize(f, P)],
+            seconds, least=1 if n > 200 else 3,
+        )  # fmt: skip
+        r, size = projected_gradient(f, P, **options), f"softmax, n = {n}"
+        note = f"gap {r.fw_gap / abs(r.value):.0e} |f|"
+        yield Row("projected_gradient, spectral", size, "SciPy SLSQP", theirs, mine, note)
+        lead = maximize(f, P).value / -answer.fun - 1.0
+        yield Row("maximize", size, "SciPy SLSQP", theirs, best, f"value {lead:+.2%}")
+
+
+def first_lp_rows(sizes, seconds):
+    """The first linear program of an instance against HiGHS's dual simplex and SciPy's linprog."""
+    for n, m in sizes:
+        f, P = quadratic_problem(n, m, seed=n)
+        g = f.gradient(np.zeros(n))
+        upper = np.array(P.upper)
+        theirs, mine = interleaved_medians([lambda: WarmModel(P).lmo(g, upper), lambda: P.lmo(g)], seconds)
+        yield Row(
+            "first linear program",
+            f"{n} x {m}",
+            "HiGHS, cold",
+            theirs,
+            mine,
+            _agreement(g @ P.lmo(g), g @ WarmModel(P).lmo(g, upper)),
+        )
+
+
+@kernel
+def _warm_steps(n_steps, objective, feasible_set, work, set_work, x, upper, v):
+    """Steps of length 0: the whole work of a step whose vertex is new to the objective and optimal for the oracle."""
+    value = evaluate(objective, work, x)
+    for _ in range(n_steps):
+        lmo(feasible_set, set_work, work.grad, upper, v)
+        prepare(objective, work, x, v)
+        value = contract(objective, work, x, v, 0.0, value)
+    return value
+
+
+def growth(sizes, seconds):
+    """How one warm step and the memory of a solve grow with n (m = n / 2).
+
+    Returns
+    -------
+    exponents : tuple of 2 floats
+        Of the time and of the bytes, fitted over n.
+    times, bytes : list of float
+    """
+    times, sizes_in_bytes = [], []
+    for n in sizes:
+        f, P = quadratic_problem(n, n // 2, seed=n)
+        run = Run(f, P, None, 1, "auto")
+        params, upper = (f.params, run.params), np.array(P.upper)
+        work, set_work, v = objective_work(params[0]), set_work_of(params[1]), np.empty(n)
+        few, many = interleaved_medians(
+            [lambda k=k: _warm_steps(k, *params, work, set_work, np.zeros(n), upper, v) for k in (1, 101)],
+            seconds,
+        )
+        times.append(max(many - few, 1e-9) / 100)
+        arrays = [part for tuple_ in params for part in tuple_ if isinstance(part, np.ndarray)]
+        sizes_in_bytes.append(sum(array.nbytes for array in arrays) + 8 * sum(run.size()))
+    fits = tuple(float(np.polyfit(np.log(sizes), np.log(y), 1)[0]) for y in (times, sizes_in_bytes))
+    return fits, times, sizes_in_bytes
+
+
+def table(quick=False):
+    """Rows of the whole table, one by one."""
+    seconds = 0.5 if quick else 3.0
+    with threadpool_limits(1):
+        yield from solve_rows([(16, 16), (100, 100)] + ([] if quick else [(500, 250), (1000, 500)]), seconds)
+        yield from gap_rows([16, 100] + ([] if quick else [200]), seconds)
+        yield from softmax_rows([16, 128] + ([] if quick else [512, 1024]), seconds)
+        yield from softmax_gap_rows([16, 128], seconds)
+        yield from first_lp_rows([(200, 200), (500, 500)] + ([] if quick else [(1000, 500), (1000, 1000)]), seconds)
+
+
+_WARM_SOLVERS = (frank_wolfe, nonmonotone_frank_wolfe, fully_corrective_frank_wolfe, maximize)
+
+#: Number of steps of `warm_up`.
+N_WARM_UP = 4 * len(_WARM_SOLVERS)
+
+
+def warm_up():
+    """Compiles, or loads from the disk cache, the kernels that common problems need; yields the name of each step."""
+    objectives = (quadratic_problem(4, 3, seed=0)[0], Softmax(np.eye(4) + 0.1))
+    feasible_sets = (quadratic_problem(4, 3, seed=0)[1], Budget(2.0, np.ones(4)))
+    for objective in objectives:
+        for feasible in feasible_sets:
+            for solve in _WARM_SOLVERS:
+                solve(objective, feasible)
+                yield f"{solve.__name__}: {type(objective).__name__} over {type(feasible).__name__}"

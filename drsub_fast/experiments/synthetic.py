@@ -1,0 +1,193 @@
+"""The paper's synthetic experiments (Bian et al. 2017, section 5; Figures 1, 2, 3 and 5).
+
+For each family, each number of rows m = floor(n/2), n, floor(3n/2) and each n = 8, 10, .., 16: the methods'
+values after 100 iterations, as mean and deviation over 20 repeats. Quadratics are measured against the
+global maximum, with the paper's constant c that makes the smallest value 0.1 |min f|; softmax
+extensions by their value.
+"""
+
+import csv
+import statistics
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import NamedTuple
+
+from threadpoolctl import threadpool_limits
+
+from drsub_fast.instances import nonnegative_constant, paper_instances
+from drsub_fast.methods import maximize
+from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.proofs.global_optimum import global_maximum, global_minimum
+
+#: The paper's methods with its options, in the order of its legends.
+PAPER_METHODS = {
+    "two-phase-frank-wolfe": {"max_iter": 100, "tol": 1e-6},
+    "projected-gradient": {"max_iter": 100},
+    "nonmonotone-frank-wolfe": {"max_iter": 100},
+}
+
+#: Curves that the experiments show beside the paper's, with their own options.
+EXTRA_METHODS = ("multi-start",)
+
+
+def method_options(names):
+    """Options of `maximize` by name: the paper's where it has the method, else the method's own."""
+    return {name: PAPER_METHODS.get(name, {}) for name in names}
+
+
+def curve_label(method, name):
+    """The name of a method's curve, which says so where the paper has none."""
+    return name if method in PAPER_METHODS else f"{name} (not in the paper)"
+
+
+class Row(NamedTuple):
+    """One run of one method.
+
+    Attributes
+    ----------
+    family : str
+    rows : str
+        Which number of rows, a key of `instances.PAPER_ROWS`.
+    n, m : int
+    repeat : int
+    method : str
+    value : float
+    fw_gap : float
+    seconds : float
+    optimum : float or None
+        Proven upper bound on the global maximum, tight within 1e-6.
+    """
+
+    family: str
+    rows: str
+    n: int
+    m: int
+    repeat: int
+    method: str
+    value: float
+    fw_gap: float
+    seconds: float
+    optimum: float | None = None
+
+    @property
+    def score(self):
+        """What the figures show: the ratio to the optimum where it is known, else the value."""
+        return self.value if self.optimum is None else self.value / self.optimum
+
+
+def has_optimum(family):
+    """Whether the global maximum of this family can be computed."""
+    return family.startswith("quadratic")
+
+
+def run_instance(instance, methods=PAPER_METHODS, global_optimum=True):
+    """Rows of all methods on one instance.
+
+    Parameters
+    ----------
+    instance : PaperInstance
+    methods : dict
+        Options of `maximize` by the name of the method.
+    global_optimum : bool
+        Compare quadratics with their global maximum (and use the paper's c).
+
+    Returns
+    -------
+    list of Row
+    """
+    f, P = instance.f, instance.P
+    optimum = None
+    if global_optimum and has_optimum(instance.family):
+        minimum = global_minimum(f, P)
+        f = Quadratic(f.H, f.h, nonnegative_constant(minimum.value))
+        optimum = global_maximum(f, P).upper_bound
+    rows = []
+    for method, options in methods.items():
+        r = maximize(f, P, method=method, **options)
+        rows.append(Row(*instance[:5], method, r.value, r.fw_gap, r.time, optimum))
+    return rows
+
+
+def run_family(family, repeats, sizes, methods=PAPER_METHODS, global_optimum=True, n_jobs=1):
+    """Runs a family, instance by instance, in ``n_jobs`` threads.
+
+    Yields
+    ------
+    list of Row
+        The rows of one instance, in the order in which they are finished.
+    """
+    executor = ThreadPoolExecutor(n_jobs)
+    try:
+        with threadpool_limits(1):
+            finished, count = SimpleQueue(), 0
+            for instance in paper_instances(family, repeats, sizes):
+                executor.submit(run_instance, instance, methods, global_optimum).add_done_callback(finished.put)
+                count += 1
+            for _ in range(count):
+                yield finished.get().result()
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def warm_up(family, names):
+    """Runs one small instance by the methods, which compiles their kernels into the cache.
+
+    HiGHS answers, so that the simplex, the same for all families, is left to the process that needs it first.
+    """
+    methods = {name: options | {"lmo": "highs"} for name, options in method_options(names).items()}
+    run_instance(next(paper_instances(family, repeats=1)), methods)
+
+
+def write_rows(stream, rows, header=False):
+    """Appends rows to an open CSV file, so that they are on disk at once."""
+    writer = csv.writer(stream)
+    if header:
+        writer.writerow(Row._fields)
+    writer.writerows(rows)
+    stream.flush()
+
+
+class Cell(NamedTuple):
+    """Mean and deviation of the scores of one method at one n."""
+
+    mean: float
+    deviation: float
+    count: int
+
+
+def summarise(rows):
+    """``{(rows, method, n): Cell}``; the deviation is that of a sample, 0 for one repeat."""
+    scores = {}
+    for row in rows:
+        scores.setdefault((row.rows, row.method, row.n), []).append(row.score)
+    return {
+        key: Cell(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0, len(values))
+        for key, values in scores.items()
+    }
+
+
+def distinct(rows, field):
+    """Distinct values of a field in the order of first appearance, numbers sorted."""
+    values = list(dict.fromkeys(getattr(row, field) for row in rows))
+    return sorted(values) if isinstance(values[0], int) else values
+
+
+def score_name(rows):
+    """What the scores of these rows are called."""
+    return "function value" if rows[0].optimum is None else "approximation ratio"
+
+
+def format_table(rows):
+    """The rows of one family as a table like the paper's figures: a block a panel, a line a curve."""
+    cells, sizes = summarise(rows), distinct(rows, "n")
+    labels = {method: curve_label(method, method) for method in distinct(rows, "method")}
+    width = max(map(len, labels.values()))
+    count = max(cell.count for cell in cells.values())
+    lines = [f"{rows[0].family}: {score_name(rows)}, mean ± deviation of {count} repeat{'s' * (count > 1)}"]
+    for panel in sorted(distinct(rows, "rows"), key=lambda panel: min(r.m / r.n for r in rows if r.rows == panel)):
+        lines += ["", f"  {panel:{width}}" + "".join(f"{f'n = {n}':>17}" for n in sizes)]
+        for method, label in labels.items():
+            values = [cells.get((panel, method, n)) for n in sizes]
+            texts = ["-" if cell is None else f"{cell.mean:.4f} ± {cell.deviation:.4f}" for cell in values]
+            lines.append(f"  {label:{width}}" + "".join(f"{text:>17}" for text in texts))
+    return "\n".join(lines)

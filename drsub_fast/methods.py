@@ -1,0 +1,127 @@
+"""One door to every method, by its name."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from drsub_fast._checks import as_count, one_of
+from drsub_fast.certificates import dnn_bound
+from drsub_fast.result import Status
+from drsub_fast.sets.box import Box
+from drsub_fast.solvers.continuous_greedy import monotone_frank_wolfe, nonmonotone_frank_wolfe
+from drsub_fast.solvers.double_greedy import double_greedy
+from drsub_fast.solvers.frank_wolfe import frank_wolfe
+from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
+from drsub_fast.solvers.mualem_feldman import mualem_feldman
+from drsub_fast.solvers.multi_start import multi_start
+from drsub_fast.solvers.projected_gradient import projected_gradient
+from drsub_fast.solvers.run import solver_upper
+from drsub_fast.solvers.two_phase import two_phase_frank_wolfe
+
+METHODS = {
+    "double-greedy": double_greedy,
+    "frank-wolfe": frank_wolfe,
+    "fully-corrective-frank-wolfe": fully_corrective_frank_wolfe,
+    "monotone-frank-wolfe": monotone_frank_wolfe,
+    "mualem-feldman": mualem_feldman,
+    "multi-start": multi_start,
+    "nonmonotone-frank-wolfe": nonmonotone_frank_wolfe,
+    "projected-gradient": projected_gradient,
+    "two-phase-frank-wolfe": two_phase_frank_wolfe,
+}
+
+
+def default_starts(n):
+    """Number of starts by size, what `multi_start` reaches with 16 being measured there; a solve grows like n^3."""
+    return 16 if n <= 100 else 8 if n <= 300 else 4
+
+
+def _bounded_method(f, P):
+    """The method with the best a-priori bound that may apply, and why; None where the 1/4 of Algorithm 1 is it."""
+    upper = solver_upper(f, P)
+    if not f.dr_submodular_on(upper):
+        return None, "f is not known to be DR-submodular, so no bound is claimed"
+    if P.is_down_closed and not math.isfinite(f.value(np.zeros(f.n))):
+        return None, "f is not finite at 0, where the methods with a bound begin"
+    if P.is_down_closed and f.monotone_on(upper):
+        return monotone_frank_wolfe, "f is monotone, so continuous greedy adds its 1 - 1/e bound"
+    if isinstance(P, Box) and f.nonnegative_on(upper) is not False:
+        return double_greedy, "the set is a box, so double greedy adds its 1/2 bound"
+    if not P.is_down_closed:
+        return mualem_feldman, "the set is not down-closed, so the method of Mualem and Feldman adds its bound"
+    return None, "the set is down-closed, so a second phase keeps the 1/4 bound of Algorithm 1"
+
+
+def _best_for_the_time(f, P, n_starts, seed, **options):
+    """Multi-start, joined by the method with the best applicable bound; the better answer, the better bound."""
+    result = multi_start(f, P, n_starts, seed, **options)
+    bounded, why = _bounded_method(f, P)
+    if bounded is None or result.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
+        return replace(result, note=why)
+    shared = {} if bounded is double_greedy else {"lmo": options.get("lmo", "auto")}
+    if options.get("time_limit") is not None:
+        shared["time_limit"] = max(0.0, options["time_limit"] - result.time)
+    other = bounded(f, P, **shared)
+    better = other if other.value > result.value else result
+    return replace(
+        better, method=result.method if better is result else other.method, guarantee=other.guarantee, note=why,
+        upper_bound=min(result.upper_bound, other.upper_bound), n_lmo=result.n_lmo + other.n_lmo,
+        time=result.time + other.time, n_starts=result.n_starts, n_best=result.n_best,
+    )  # fmt: skip
+
+
+def maximize(f, P, method="auto", n_starts=None, seed=0, bound="cheap", **options):
+    """Maximises f over P by any method of the package.
+
+    Parameters
+    ----------
+    f : Objective
+        Function to maximise.
+    P : FeasibleSet
+        Feasible set.
+    method : str
+        A name in `METHODS`, or "auto" for the best value for the time: a multi-start of local solves (`multi_start`),
+        joined by the method whose bound is the best that applies: continuous greedy for monotone f (1 - 1/e),
+        double greedy for boxes (1/2), a second phase for other down-closed sets (1/4), Mualem and Feldman's
+        method for the rest. The better answer is returned with that bound; `message` says why.
+    n_starts : int, optional
+        Starts of a multi-start run; by default 16 for n <= 100, 8 for n <= 300, 4 above, 2 for objectives
+        given in Python.
+    seed : int
+        Seed of the random starts.
+    bound : {"cheap", "dnn"}
+        What `upper_bound` rests on: what the method knows at no cost, or also, for quadratics of at most 60
+        variables, the doubly non-negative bound (`certificates.dnn_bound`).
+    **options
+        Passed to the method, e.g. ``max_iter``, ``tol``, ``lmo``, ``time_limit``.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    ValueError
+        For an unknown method, or ``n_starts`` with a method that has one start.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> round(ds.maximize(f, ds.Box([1.0, 1.0])).value, 4)
+    0.5714
+    """
+    solver = METHODS.get(method)
+    if solver is None and method != "auto":
+        one_of(method, "method", ("auto", *METHODS))
+    if method in ("auto", "multi-start"):
+        solver = _best_for_the_time if method == "auto" else multi_start
+        if n_starts is None:
+            n_starts = default_starts(f.n) if f.compiled else 2
+        options |= {"n_starts": n_starts, "seed": seed}
+    elif n_starts is not None and as_count(n_starts, "n_starts", lower=1) > 1:
+        raise ValueError(f"method {method!r} has one start; use method='multi-start' for n_starts = {n_starts}")
+    one_of(bound, "bound", ("cheap", "dnn"))
+    result = solver(f, P, **options)
+    return result if bound == "cheap" else replace(result, upper_bound=min(result.upper_bound, dnn_bound(f, P)))

@@ -1,0 +1,277 @@
+"""Problems as arrays by name, the content of ``.npz`` and ``.mat`` files.
+
+An objective or set is stored under the name of its kind and the arguments of its constructor, which it has as
+attributes of the same names. The format is described in `drsub_fast.read_problem`.
+"""
+
+from inspect import signature
+
+import numpy as np
+import scipy
+
+from drsub_fast._checks import as_array, as_vector, entry, one_of
+from drsub_fast.errors import UnsupportedError
+from drsub_fast.objectives.log_det import Spectral
+from drsub_fast.objectives.logistic import LogisticNonconvex
+from drsub_fast.objectives.mean_field import MeanField
+from drsub_fast.objectives.multilinear import CutExtension, MaximaExtension, Multilinear, TableExtension
+from drsub_fast.objectives.pca import NonnegativePCA
+from drsub_fast.objectives.price import PriceOptimization
+from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.objectives.stability import StabilityNumber
+from drsub_fast.problems.standard_form import Problem, standard_form
+from drsub_fast.sets.ball import Ball
+from drsub_fast.sets.box import Box
+from drsub_fast.sets.budget import Budget
+from drsub_fast.sets.general import GeneralPolytope
+from drsub_fast.sets.knapsack import Knapsack
+from drsub_fast.sets.matching import MatchingPolytope
+from drsub_fast.sets.partition import PartitionMatroid
+from drsub_fast.sets.polytope import Polytope
+from drsub_fast.sets.simplex import Simplex
+
+
+def _coverage(sets, element_weights=None):
+    """`Multilinear.coverage` of a matrix; the entry ``weights`` is that of a knapsack."""
+    return Multilinear.coverage(sets if scipy.sparse.issparse(sets) else as_array(sets, "sets", 2), element_weights)
+
+
+#: Constructors by kind. Their parameters are the entries, and attributes of what they make.
+EXTENSIONS = {
+    "coverage": _coverage,
+    "facility-location": Multilinear.facility_location,
+    "flid": Multilinear.flid,
+    "cut": Multilinear.cut,
+    "table": Multilinear.from_table,
+}
+OBJECTIVES = {
+    "quadratic": Quadratic,
+    "softmax": Softmax,
+    **EXTENSIONS,
+    "mean-field": MeanField,
+    "spectral": Spectral,
+    "price-optimization": PriceOptimization,
+    "stability-number": StabilityNumber,
+    "logistic-nonconvex": LogisticNonconvex,
+    "nonnegative-pca": NonnegativePCA,
+}
+SETS = {
+    "polytope": Polytope,
+    "budget": Budget,
+    "box": Box,
+    "knapsack": Knapsack,
+    "simplex": Simplex,
+    "partition-matroid": PartitionMatroid,
+    "ball": Ball,
+    "general-polytope": GeneralPolytope,
+    "matching-polytope": MatchingPolytope,
+}
+
+
+def _matrix(array, name):
+    """An array or a sparse matrix; the constructors check the rest."""
+    return array
+
+
+def _dense(array, name):
+    return array.toarray() if scipy.sparse.issparse(array) else array
+
+
+def _vector(array, name):
+    """MATLAB has no vectors: an n x 1 or 1 x n matrix is one, sparse or not."""
+    array = _dense(array, name)
+    if max(array.shape, default=1) != array.size > 0:
+        raise ValueError(f"{name} must be a vector, got shape {array.shape}")
+    return array.ravel()
+
+
+def _number(array, name):
+    array = _dense(array, name)
+    if array.size != 1:
+        raise ValueError(f"{name} must be a number, got shape {array.shape}")
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be a number, got {array.ravel().tolist()[0]!r}")
+    return float(array.ravel()[0])
+
+
+def _count(array, name):
+    number = _number(array, name)
+    if not number.is_integer():
+        raise ValueError(f"{name} = {number:g} must be an integer")
+    return int(number)
+
+
+def _flag(array, name):
+    return bool(_number(array, name))
+
+
+def _number_or_vector(array, name):
+    return (_number if array.size == 1 else _vector)(array, name)
+
+
+def _text(array, name):
+    if array.dtype.kind != "U" or array.size != 1:
+        raise ValueError(f"{name} must be one text (in MATLAB: in single quotes)")
+    return str(array.ravel()[0]).strip()
+
+
+_READERS = {
+    _matrix: "A A_eq W adjacency graph sets",
+    _dense: "H L factor matrices factors offset effects Z edges",
+    _vector: "h values utilities element_weights base cost start signs y b b_eq upper lower weights groups",
+    _number_or_vector: "capacities",
+    _number: "c weight gamma k budget total radius",
+    _count: "n n_left n_right",
+    _flag: "unit_box",
+    _text: "regularizer",
+}
+#: How an entry is read.
+_READER_OF = {name: reader for reader, names in _READERS.items() for name in names.split()}
+
+
+def _made(kinds, kind, arrays):
+    """The objective or set of a kind."""
+    arguments, missing = {}, []
+    parameters = signature(kinds[kind]).parameters
+    for name, parameter in parameters.items():
+        if name == "extension" in arrays:
+            inner = one_of(_text(arrays[name], name), name, tuple(EXTENSIONS))
+            arguments[name] = _made(EXTENSIONS, inner, arrays)
+        elif name in arrays:
+            arguments[name] = _READER_OF[name](arrays[name], name)
+        elif parameter.default is parameter.empty:
+            missing.append(name)
+    if missing:
+        raise ValueError(
+            f"a {kind} needs {' and '.join(missing)}: its entries are {', '.join(parameters)}; found {_names(arrays)}"
+        )
+    return kinds[kind](**arguments)
+
+
+def _names(arrays):
+    return ", ".join(sorted(arrays)) or "nothing"
+
+
+def _kind(arrays, name, kinds):
+    """What ``objective`` or ``set`` says, or None."""
+    if name not in arrays or arrays[name].dtype.kind in "biuf":  # a number under that name is something else
+        return None
+    return one_of(_text(arrays[name], name), name, tuple(kinds))
+
+
+def _implied_objective(arrays):
+    given = [name for name in ("H", "L", "factor") if name in arrays]
+    if len(given) != 1:
+        found = " and ".join(given) or _names(arrays)
+        raise ValueError(
+            f"one of H (a quadratic), L or factor (a softmax) is needed, or objective, the name of another kind "
+            f"({', '.join(OBJECTIVES)}); found {found}"
+        )
+    return "quadratic" if given == ["H"] else "softmax"
+
+
+def _implied_set(arrays):
+    if "A" in arrays or "b" in arrays:
+        return "polytope"
+    if "upper" not in arrays:
+        raise ValueError(
+            f"no feasible set: A and b (a polytope) or upper (a box) are needed, or set, the name of another kind "
+            f"({', '.join(SETS)}); found {_names(arrays)}"
+        )
+    return "box"
+
+
+def _moved_to_zero(f, P, arrays):
+    """The problem with the lower bounds moved to 0; ``f`` and ``P`` are those of lower bounds 0, checked."""
+    lower = as_vector(_vector(arrays["lb"], "lb"), "lb", n=f.n)
+    if type(f) is not Quadratic or type(P) not in (Polytope, Box):
+        j = int(np.flatnonzero(lower)[0])
+        raise ValueError(
+            f"{entry('lb', (j,))} = {lower[j]:g}: only a quadratic over a polytope or box can have lower bounds other "
+            f"than 0, not {f!r} over {P!r}"
+        )
+    A, b = (P.A, P.b) if isinstance(P, Polytope) else (np.zeros((0, f.n)), np.zeros(0))
+    upper = P.upper if "upper" in arrays else np.full(f.n, np.inf)
+    return standard_form(f.H, f.h, f.c, A, np.full(len(b), -np.inf), b, lower, upper, minimize=False)
+
+
+def from_arrays(arrays):
+    """The problem that arrays describe.
+
+    Parameters
+    ----------
+    arrays : dict of str to ndarray or scipy.sparse matrix
+        As in `drsub_fast.read_problem`.
+
+    Returns
+    -------
+    Problem
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a name is unknown, an entry is missing, or an array is not what the constructor needs.
+    """
+    if "ub" in arrays:
+        arrays = {name: array for name, array in arrays.items() if name != "ub"} | {"upper": arrays["ub"]}
+    f = _made(OBJECTIVES, _kind(arrays, "objective", OBJECTIVES) or _implied_objective(arrays), arrays)
+    P = _made(SETS, _kind(arrays, "set", SETS) or _implied_set(arrays), arrays)
+    if f.n != P.n:
+        raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
+    has_lower = "lb" in arrays and _vector(arrays["lb"], "lb").any()
+    return _moved_to_zero(f, P, arrays) if has_lower else Problem(f, P)
+
+
+def to_arrays(f, P):
+    """The arrays that describe a problem.
+
+    Returns
+    -------
+    dict of str to ndarray, sparse matrix, number or text
+
+    Raises
+    ------
+    UnsupportedError
+        For an objective or set that is not in the tables `OBJECTIVES` and `SETS`, e.g. one that calls a function.
+    """
+    kind, fields = _objective_fields(f)
+    set_kind = _kind_of(P, SETS, "set")
+    if isinstance(P, Simplex) and (P.upper < P.total).any():
+        raise UnsupportedError(f"{P!r} has upper bounds below its total: write it as a GeneralPolytope with A_eq")
+    return {"objective": kind, **fields, "set": set_kind, **_fields(P, SETS[set_kind])}
+
+
+def _objective_fields(f):
+    """Name of the kind, and entries."""
+    if isinstance(f, MeanField):
+        inner, fields = _objective_fields(f.extension)
+        return "mean-field", {"extension": inner, **fields}
+    if isinstance(f, MaximaExtension):
+        kind = "flid" if f.utilities is not None else "facility-location"
+    else:
+        kind = {CutExtension: "cut", TableExtension: "table"}.get(type(f)) or _kind_of(f, OBJECTIVES, "objective")
+    fields = _fields(f, OBJECTIVES[kind])
+    if "factor" in fields:
+        del fields["L"]
+    return kind, fields
+
+
+def _kind_of(thing, kinds, what):
+    kind = next((kind for kind, make in kinds.items() if make is type(thing)), None)
+    if kind is None:
+        raise UnsupportedError(
+            f"{thing!r} cannot be written: a file holds arrays, not functions; the kinds of {what} are "
+            f"{', '.join(kinds)}"
+        )
+    return kind
+
+
+def _fields(thing, make):
+    """The arguments that make the thing again, without those that are None or have no rows where they may be absent."""
+    fields = {}
+    for name, parameter in signature(make).parameters.items():
+        field = getattr(thing, name)
+        if field is not None and (parameter.default is not None or np.shape(field)[:1] != (0,)):
+            fields[name] = field
+    return fields

@@ -1,0 +1,177 @@
+"""Frank-Wolfe variants that add vertices from x = 0: non-monotone (paper, Algorithm 2) and monotone.
+
+x = 0; K times: v = argmax <v, grad f(x)> over P, for the non-monotone variant with v <= u - x (the
+shrunken oracle); x += v / K. Steps are counted with an integer: a floating t < 1 takes one step too many.
+
+Non-monotone, f >= 0: f(x_K) >= e^-1 f(x*) - L D^2 / (2K) - O(1/K^2) f(x*) (Theorem 1).
+Monotone f with f(0) >= 0: f(x_K) >= (1 - 1/e) f(x*) - L D^2 / (2K) (Bian et al., AISTATS 2017).
+"""
+
+import math
+from collections import namedtuple
+
+from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.vector import assign, is_finite, shrink, slope
+from drsub_fast.errors import UnsupportedError
+from drsub_fast.objectives.base import conclude, increase
+from drsub_fast.sets.base import OK
+from drsub_fast.solvers.run import (
+    BREAK,
+    CLOSING,
+    FINISHED,
+    GAP,
+    NON_FINITE,
+    STALE,
+    STARTED,
+    VALUE,
+    VERTEX,
+    K,
+    Run,
+    after_step,
+    begin,
+    next_vertex,
+    note_top,
+    open_run,
+)
+
+AdditiveOptions = namedtuple("AdditiveOptions", "n_steps shrunken")
+
+
+@kernel
+def additive_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap):
+    state, work, set_work = open_run(objective, feasible_set, x.size, floats, integers)
+    control, numbers = state.control, state.numbers
+    if control[STARTED] == 0:
+        begin(objective, work, state, x, upper)
+        if not math.isfinite(numbers[VALUE]):
+            return NON_FINITE
+        assign(state.previous, x)
+        trace_value[0] = numbers[VALUE]
+        trace_gap[0] = math.nan
+    while True:
+        k = control[K]
+        if k >= k_max:
+            # Value from scratch and gap over the whole set, at the last iterate.
+            if control[CLOSING] == 0:
+                control[CLOSING] = 1
+                numbers[VALUE] = conclude(objective, work, x, numbers[VALUE])
+                trace_value[k] = numbers[VALUE]
+                assign(state.bound, upper)
+                control[VERTEX] = STALE
+        elif k >= k_stop:
+            return BREAK
+        code = next_vertex(objective, work, feasible_set, set_work, state, x, True)
+        if code != OK:
+            return code
+        if k >= k_max or k == 0:
+            trace_gap[k] = slope(work.grad, state.v, x)
+        if k >= k_max:
+            numbers[GAP] = trace_gap[k]
+            return FINISHED
+        gamma = min(1.0 / options.n_steps, 1.0 - k / options.n_steps)
+        numbers[VALUE] = increase(objective, work, x, state.v, gamma, numbers[VALUE])
+        if not (math.isfinite(numbers[VALUE]) and is_finite(work.grad)):
+            assign(x, state.previous)
+            return NON_FINITE
+        assign(state.previous, x)
+        control[K] = k + 1
+        trace_value[k + 1] = numbers[VALUE]
+        trace_gap[k + 1] = math.nan
+        note_top(state, x)
+        if options.shrunken:
+            shrink(upper, x, state.bound)
+        after_step(feasible_set, set_work, state, 1.0, gamma)
+
+
+def _run(method, f, P, max_iter, shrunken, lmo, callback, callback_every, time_limit):
+    if not P.is_down_closed:
+        raise UnsupportedError(
+            f"{method} needs a down-closed set, which {P!r} is not; use frank_wolfe or maximize(method='auto')"
+        )
+    run = Run(f, P, None, max_iter, lmo, callback, callback_every, time_limit)
+    status = run.solve(additive_loop, AdditiveOptions(run.max_iter, shrunken))
+    return run, status
+
+
+def nonmonotone_frank_wolfe(
+    f, P, max_iter=100, lmo="auto", *, callback=None, callback_every=1, time_limit=None
+):  # fmt: skip
+    """Non-monotone Frank-Wolfe variant (Algorithm 2): max_iter steps of 1/max_iter from 0.
+
+    Parameters
+    ----------
+    f : Objective
+        Function to maximise.
+    P : FeasibleSet
+        Down-closed set.
+    max_iter : int
+        Number of steps K.
+    lmo, callback, callback_every, time_limit
+        As in `frank_wolfe`.
+
+    Returns
+    -------
+    Result
+        x = x_K. The gap over P is computed at 0 and at x_K only: the shrunken oracle does not give it on the way.
+
+    Raises
+    ------
+    UnsupportedError
+        If P is not down-closed.
+    OracleError
+        If a linear program of the oracle fails.
+
+    Notes
+    -----
+    Bian et al. 2017, Algorithm 2 and Theorem 1: f(x_K) >= f(x*)/e - L D^2 / (2K) - O(1/K^2) f(x*) for f >= 0.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> round(ds.nonmonotone_frank_wolfe(f, ds.Box([1.0, 1.0])).value, 2)
+    0.55
+    """
+    run, status = _run("nonmonotone_frank_wolfe", f, P, max_iter, True, lmo, callback, callback_every, time_limit)
+    guarantee = run.guarantee(1.0 / math.e, _NONMONOTONE, "f >= 0 on [0, upper]", f.nonnegative_on)
+    return run.result("nonmonotone-frank-wolfe", status, guarantee, run.bound_at_start())
+
+
+def monotone_frank_wolfe(
+    f, P, max_iter=100, lmo="auto", *, callback=None, callback_every=1, time_limit=None
+):  # fmt: skip
+    """Monotone Frank-Wolfe variant (continuous greedy): max_iter steps of 1/max_iter from 0, no shrinking.
+
+    Parameters, returns and errors are those of `nonmonotone_frank_wolfe`.
+
+    Notes
+    -----
+    Bian, Mirzasoleiman, Buhmann, Krause 2017, Algorithm 1: f(x_K) >= (1 - 1/e) f(x*) - L D^2 / (2K) for
+    monotone f with f(0) >= 0. For other f it has no guarantee; it serves as a baseline.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [3.0, 3.0])
+    >>> ds.monotone_frank_wolfe(f, ds.Budget(1.0, [1.0, 1.0])).guarantee.holds
+    True
+    """
+    run, status = _run("monotone_frank_wolfe", f, P, max_iter, False, lmo, callback, callback_every, time_limit)
+    guarantee = run.guarantee(
+        1.0 - 1.0 / math.e, _MONOTONE, "f is monotone on [0, upper] and f(0) >= 0", _monotone_premise(f)
+    )
+    return run.result("monotone-frank-wolfe", status, guarantee, run.bound_at_start())
+
+
+_NONMONOTONE = "f(x_K) >= f(x*)/e - L D^2/(2K) - O(1/K^2) f(x*) (Bian et al. 2017, Theorem 1)"
+_MONOTONE = "f(x_K) >= (1 - 1/e) f(x*) - L D^2/(2K) (Bian et al., AISTATS 2017)"
+
+
+def _monotone_premise(f):
+    def premise(upper):
+        monotone = f.monotone_on(upper)
+        if not monotone:
+            return monotone
+        return f.value(upper * 0.0) >= 0.0
+
+    return premise

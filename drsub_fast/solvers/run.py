@@ -1,0 +1,448 @@
+"""Runs a solver loop from Python: workspaces, chunks, callback, time limit, oracle misses, Ctrl-C.
+
+A loop is one kernel with the signature
+
+    loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap)
+
+It keeps everything it needs in the two flat arrays, so that it can return at any time with one of the
+codes below and go on at the same step when called again. The same text runs compiled or, for
+objectives given as Python callables, as plain Python.
+"""
+
+import logging
+import math
+import time
+from collections import namedtuple
+from contextlib import nullcontext
+from functools import cached_property
+
+import numpy as np
+
+from drsub_fast._checks import as_count, as_real, as_vector, one_of
+from drsub_fast.engine.jit import Kernel, kernel, plain, type_code
+from drsub_fast.engine.threads import one_blas_thread
+from drsub_fast.engine.vector import assign
+from drsub_fast.errors import OracleError
+from drsub_fast.objectives.base import (
+    evaluate,
+    gradient_rate,
+    objective_carve,
+    objective_size,
+    prepare,
+    settle,
+)
+from drsub_fast.result import Guarantee, Result, Status, Trace
+from drsub_fast.sets.base import FAILED, NEEDS_SOLVER, OK, ORACLES, PAUSED, follow, lmo, set_carve, set_size, track
+
+logger = logging.getLogger("drsub_fast")
+
+# Codes of a loop beyond those of the oracle (OK, NEEDS_SOLVER, PAUSED, FAILED).
+NEEDS_PROJECTION, BREAK, CONVERGED, FINISHED, STALLED, NON_FINITE = range(10, 16)
+
+# Entries of `State.control`.
+K, STARTED, SUPPLIED, VERTEX, TRACKED, N_LMO, BEST_K, CLOSING = range(8)
+N_CONTROL = 8
+
+# What `VERTEX` says of v: to be asked for; optimal for this iterate; optimal for the next one too.
+STALE, CURRENT, FOLLOWED = range(3)
+
+# Entries of `State.numbers`.
+VALUE, GAP, BEST_GAP, TOP_VALUE = range(4)
+N_NUMBERS = 4
+
+# Floats in a cache line, and of a workspace from which on it is aligned.
+_LINE, _LARGE = 8, 8192
+
+# Places of the vectors that Python reads, in the order of `State`.
+BEST, TOP = 4, 5
+
+#: What a loop keeps from call to call: v is the vertex in use, `candidate` the oracle's newest answer
+#: (or the projection), `bound` the upper bounds handed to the oracle, `best` the iterate the method
+#: returns, `top` the iterate of the largest value, `previous` the iterate before the last step.
+State = namedtuple("State", "control numbers v candidate bound rate best top previous")
+
+#: What a callback receives.
+Progress = namedtuple("Progress", "n_iter x value fw_gap")
+
+
+@kernel(memory=True)
+def open_run(objective, feasible_set, n, floats, integers):
+    """Views into the flat arrays: loop state, objective workspace, set workspace."""
+    state = State(
+        integers[:N_CONTROL],
+        floats[:N_NUMBERS],
+        floats[N_NUMBERS : N_NUMBERS + n],
+        floats[N_NUMBERS + n : N_NUMBERS + 2 * n],
+        floats[N_NUMBERS + 2 * n : N_NUMBERS + 3 * n],
+        floats[N_NUMBERS + 3 * n : N_NUMBERS + 4 * n],
+        floats[N_NUMBERS + 4 * n : N_NUMBERS + 5 * n],
+        floats[N_NUMBERS + 5 * n : N_NUMBERS + 6 * n],
+        floats[N_NUMBERS + 6 * n : N_NUMBERS + 7 * n],
+    )
+    first_float = N_NUMBERS + 7 * n
+    n_floats, n_integers = objective_size(objective)
+    middle_float = first_float + n_floats
+    middle_integer = N_CONTROL + n_integers
+    work = objective_carve(objective, floats[first_float:middle_float], integers[N_CONTROL:middle_integer])
+    set_work = set_carve(feasible_set, floats[middle_float:], integers[middle_integer:])
+    return state, work, set_work
+
+
+@kernel
+def begin(objective, work, state, x, upper):
+    """First evaluation; the starting point is the best so far."""
+    control, numbers = state.control, state.numbers
+    control[STARTED] = 1
+    control[BEST_K] = -1
+    numbers[VALUE] = evaluate(objective, work, x)
+    numbers[GAP] = math.nan
+    numbers[BEST_GAP] = math.inf
+    numbers[TOP_VALUE] = numbers[VALUE]
+    assign(state.bound, upper)
+    assign(state.best, x)
+    assign(state.top, x)
+    for j in range(x.size):
+        state.v[j] = math.nan
+
+
+@kernel
+def next_vertex(objective, work, feasible_set, set_work, state, x, additive):
+    """Sets state.v to the oracle's vertex for the current gradient; returns the oracle's code.
+
+    A vertex that is known to be optimal (CURRENT or FOLLOWED) or that Python supplied is
+    taken as it is, and one that comes again keeps what the objective has prepared for it.
+    """
+    control = state.control
+    if control[VERTEX] == CURRENT:
+        return OK
+    if control[VERTEX] == FOLLOWED:
+        control[VERTEX] = CURRENT
+        control[N_LMO] += 1
+        return OK
+    while True:
+        if control[SUPPLIED]:
+            control[SUPPLIED] = 0
+        else:
+            code = lmo(feasible_set, set_work, work.grad, state.bound, state.candidate)
+            if code != OK:
+                return code
+        control[N_LMO] += 1
+        if not settle(objective, work, x, state.candidate):
+            break
+    control[VERTEX] = CURRENT
+    v, candidate = state.v, state.candidate
+    changed = False
+    for j in range(v.size):
+        changed |= v[j] != candidate[j]
+        v[j] = candidate[j]
+    if changed:
+        prepare(objective, work, x, v)
+    control[TRACKED] = 0
+    if gradient_rate(objective, work, v, additive, state.rate) and track(feasible_set, set_work, state.rate):
+        control[TRACKED] = 1
+    return OK
+
+
+@kernel
+def after_step(feasible_set, set_work, state, decay, gamma):
+    """The gradient became decay * gradient + gamma * rate: is v still optimal?"""
+    control = state.control
+    control[VERTEX] = STALE
+    if control[TRACKED] and follow(feasible_set, set_work, decay, gamma, state.bound, state.v):
+        control[VERTEX] = FOLLOWED
+
+
+@kernel
+def note_top(state, x):
+    """Remembers the iterate of the largest value."""
+    if state.numbers[VALUE] > state.numbers[TOP_VALUE]:
+        state.numbers[TOP_VALUE] = state.numbers[VALUE]
+        assign(state.top, x)
+
+
+class Run:
+    """What every solver function shares: checked options, arrays, and the loop around the loop.
+
+    Parameters
+    ----------
+    f, P : Objective, FeasibleSet
+        The problem.
+    x0 : array_like, shape (n,), optional
+        Starting point (default: the set's own, 0 for down-closed sets).
+    max_iter : int
+        Number of updates of x.
+    lmo : {"auto", "highs", "kernel", "paper"}
+        Linear oracle.
+    callback : callable, optional
+        Called as ``callback(progress)`` every ``callback_every`` updates with the iteration number, a copy of
+        x, the value and the gap; a true return value stops the run.
+    time_limit : float, optional
+        Seconds.
+    """
+
+    def __init__(self, f, P, x0, max_iter, lmo, callback=None, callback_every=1, time_limit=None):
+        self.began = time.perf_counter()
+        if f.n != P.n:
+            raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
+        self.f, self.P = f, P
+        self.max_iter = as_count(max_iter, "max_iter")
+        self.deadline = None if time_limit is None else self.began + as_real(time_limit, "time_limit", lower=0.0)
+        self.callback = callback
+        self.callback_every = as_count(callback_every, "callback_every", lower=1)
+        self.lmo = one_of(lmo, "lmo", ORACLES)
+        self.params = P.params(lmo)
+        self.upper = solver_upper(f, P)
+        self.x = starting_point(f, P, x0, self.upper)
+        self.from_zero = x0 is None and P.is_down_closed
+        self.solver = None
+
+    def size(self, extra=(0, 0)):
+        """Lengths of the flat arrays of this run; ``extra`` is what the loop itself wants at their ends."""
+        floats, integers, _ = objective_kind(self.f)
+        set_floats, set_integers, _ = set_kind(self.P, self.params)
+        n = self.f.n
+        return N_NUMBERS + 7 * n + floats + set_floats + extra[0], N_CONTROL + integers + set_integers + extra[1]
+
+    def solve(self, loop, options, extra=(0, 0)):
+        """Runs the loop to its end; returns the status of the run."""
+        with self.blas_limit():
+            return self._solve(loop, options, extra)
+
+    def blas_limit(self):
+        """A context in which loops run: of one BLAS thread, if they call BLAS.
+
+        Small products in several threads wait for the slowest: 100 steps of a softmax at n = 128 take 2.2 ms by one
+        thread, 11 to 270 ms by two of which one shares its core.
+        """
+        return one_blas_thread() if self.f.uses_blas else nullcontext()
+
+    def _solve(self, loop, options, extra):
+        f, x, upper = self.f, self.x, self.upper
+        n_floats, n_integers = self.size(extra)
+        self.floats, self.integers = _aligned(n_floats), np.zeros(n_integers, np.int64)
+        self.trace_value, self.trace_gap = np.empty(self.max_iter + 1), np.empty(self.max_iter + 1)
+        arguments = (f.params, self.params, options, self.floats, self.integers, x, upper)
+        traces = self.trace_value, self.trace_gap
+        run = self._entry(loop, options, (*arguments, 1, 1, *traces))
+        k_max = self.max_iter
+        k_stop = chunk = self._first_chunk(n_floats)
+        self.trace_gap[0] = math.nan
+        status = None
+        try:
+            while True:
+                k = int(self.integers[K])
+                start = time.perf_counter() if self.deadline is not None else 0.0
+                code = run(*arguments, k_max, min(k_stop, k_max), *traces)
+                if code == CONVERGED:
+                    return status or Status.CONVERGED
+                if code == FINISHED:
+                    return status or Status.COMPLETED
+                if code == STALLED:
+                    return status or Status.STALLED
+                if code == NON_FINITE:
+                    if self.integers[K] == 0:
+                        raise non_finite_start(f, x)
+                    return Status.NON_FINITE
+                if code in (NEEDS_SOLVER, NEEDS_PROJECTION):
+                    self._call_solver(code)
+                elif code == FAILED:
+                    raise OracleError("the linear oracle of this set failed", "failed")
+                if status is None:
+                    status = self._stop_asked(code)
+                    if status is not None:
+                        if code == PAUSED:
+                            return status
+                        k_max = int(self.integers[K])
+                if code == BREAK:
+                    if self.deadline is not None and self.callback is None:
+                        spent = max(time.perf_counter() - start, 1e-7)
+                        steps = max(1, int(self.integers[K]) - k)
+                        chunk = max(1, min(4 * chunk, int(0.02 * steps / spent)))
+                    k_stop = int(self.integers[K]) + chunk
+        except KeyboardInterrupt:
+            return Status.INTERRUPTED
+        except _OutOfTime:
+            return Status.TIME_LIMIT
+
+    def _entry(self, loop, options, arguments):
+        """What to call for the loop: its compiled code, or the loop as plain Python."""
+        if not self.f.compiled:
+            return plain(loop)
+        if not isinstance(loop, Kernel):
+            return loop
+        kind = objective_kind(self.f)[2], set_kind(self.P, self.params)[2], type(options)
+        return loop.entry(kind, arguments)
+
+    def _first_chunk(self, n_floats):
+        """Steps between two looks at the clock and the keyboard: about 50 ms of work."""
+        if self.callback is not None:
+            return self.callback_every
+        if self.deadline is not None:
+            return 1
+        return 1 + 50_000_000 // (n_floats + self.f.n * self.f.n)
+
+    def _stop_asked(self, code):
+        """Status if the callback or the clock asks to stop, else None."""
+        if self.callback is not None and code == BREAK:
+            k = int(self.integers[K])
+            progress = Progress(k, self.x.copy(), float(self.floats[VALUE]), float(self.floats[GAP]))
+            if self.callback(progress):
+                return Status.CALLBACK
+        if self.deadline is not None and time.perf_counter() >= self.deadline:
+            return Status.TIME_LIMIT
+        return None
+
+    def _call_solver(self, code):
+        """Answers an oracle or projection call that the kernel handed back."""
+        state, work, set_work = self._views
+        if code == NEEDS_PROJECTION:
+            state.candidate[:] = self.P.project_by_solver(state.candidate, state.bound)
+        else:
+            if not np.isfinite(work.grad).all():
+                state.candidate[:] = math.nan
+            else:
+                if self.solver is None:
+                    self.solver = self.P.solver(state.bound.copy(), self.lmo)
+                left = self.time_left()
+                try:
+                    state.candidate[:] = self.solver.maximize(work.grad, state.bound, left)
+                except OracleError as error:
+                    if left is not None and "ime limit" in error.status:
+                        raise _OutOfTime from None
+                    raise
+                self.P.load_basis(self.solver, self.params, set_work)
+        state.control[SUPPLIED] = 1
+
+    @cached_property
+    def _views(self):
+        """The state and the workspaces of objective and set, for Python."""
+        views = getattr(open_run, "py_func", open_run)
+        return views(self.f.params, self.params, self.f.n, self.floats, self.integers)
+
+    def time_left(self):
+        """Seconds until the time limit, at least 0; None without one."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.perf_counter())
+
+    def bound_at_start(self):
+        """f(0) + max <grad f(0), v>, an upper bound by concavity along non-negative directions."""
+        if not self.from_zero or math.isnan(self.trace_gap[0]) or not self.f.dr_submodular_on(self.upper):
+            return math.inf
+        return float(self.trace_value[0] + self.trace_gap[0])
+
+    def guarantee(self, ratio, statement, premise, check):
+        """The bound of a method, with what is known of its premise on [0, upper]."""
+        return guarantee(self.f, self.P, ratio, statement, premise, check)
+
+    def result(self, method, status, guarantee, upper_bound=math.inf, returns_best=False, note=""):
+        """Packages what the loop left behind."""
+        floats, control = self.floats, self.integers
+        k, x = int(control[K]), self.x
+        if control[CLOSING]:
+            value, gap = float(floats[VALUE]), float(floats[GAP])
+        elif returns_best and control[STARTED] and control[BEST_K] >= 0:
+            x[:] = self._view(BEST)
+            value, gap = self.f.value(x), float(floats[BEST_GAP])
+        else:
+            value, gap = self.f.value(x), math.nan
+        top_x, top_value = x, value
+        if control[STARTED] and floats[TOP_VALUE] > value:
+            top_x, top_value = self._view(TOP).copy(), float(floats[TOP_VALUE])
+        if k < self.max_iter:
+            self.trace_value, self.trace_gap = self.trace_value[: k + 1], self.trace_gap[: k + 1]
+        return Result(
+            x, value, gap, upper_bound, guarantee, status, k, int(control[N_LMO]), time.perf_counter() - self.began,
+            Trace(self.trace_value, self.trace_gap), top_x, top_value, method, note,
+        )  # fmt: skip
+
+    def _view(self, slot):
+        """One of the vectors of the state."""
+        start = N_NUMBERS + slot * self.f.n
+        return self.floats[start : start + self.f.n]
+
+
+def _aligned(n):
+    """Uninitialised floats that reach a cache line after `State.numbers`, and again before the objective's if 8 | n.
+
+    Matrices whose rows straddle the lines cost a softmax of 64 to 256 items 5 % of its speed. Below that a
+    microsecond here would cost as much.
+    """
+    if n < _LARGE:
+        return np.empty(n)
+    floats = np.empty(n + _LINE - 1)
+    first = -(floats.__array_interface__["data"][0] // floats.itemsize + N_NUMBERS) % _LINE
+    return floats[first : first + n]
+
+
+class _OutOfTime(Exception):
+    """The solver behind the oracle used up the time limit."""
+
+
+def solver_upper(f, P):
+    """The set's upper bound, clipped to 1 where the objective lives on the unit box."""
+    if not f.unit_box:
+        return P._upper
+    if P._unit_upper is None:
+        P._unit_upper = np.minimum(P._upper, 1.0)
+    return P._unit_upper
+
+
+def guarantee(f, P, ratio, statement, premise, check):
+    """A `Guarantee`, remembered for the next solve of the same problem."""
+    upper = solver_upper(f, P)
+    known = f.__dict__.setdefault("_guarantees", {})
+    stored = known.get(statement)
+    if stored is None or stored[0] is not upper:
+        dr_submodular, holds = f.dr_submodular_on(upper), check(upper)
+        if not dr_submodular:
+            premise = f"f is DR-submodular and {premise}"
+            holds = False if dr_submodular is False or holds is False else None
+        stored = known[statement] = (upper, Guarantee(ratio, statement, premise, holds))
+    return stored[1]
+
+
+def non_finite_start(f, x):
+    """The error for a starting point where f or its gradient is not finite."""
+    value, grad = f.value_and_gradient(x)
+    bad = np.flatnonzero(~np.isfinite(grad))
+    what = f"its gradient[{bad[0]}] = {grad[bad[0]]}" if math.isfinite(value) and bad.size else f"f(x0) = {value}"
+    return ValueError(f"the objective is not finite at the starting point: {what}; give another x0")
+
+
+def starting_point(f, P, x0, upper):
+    """A fresh copy of x0, checked to lie in the set, or the set's own starting point."""
+    if x0 is None:
+        return P.start(upper)
+    x = as_vector(x0, "x0", n=P.n)
+    if not P.contains(x) or (x > upper + 1e-9).any():
+        raise ValueError(f"x0 is not in the set: {violation(P, x, upper)}")
+    return x
+
+
+def violation(P, x, upper):
+    """Words for the bound that x breaks most."""
+    lower = np.broadcast_to(P._lower, x.shape)
+    j = int((x - lower).argmin())
+    if x[j] < lower[j]:
+        return f"x0[{j}] = {x[j]:g} is " + (f"below its lower bound {lower[j]:g}" if lower[j] else "negative")
+    j = int((x - upper).argmax())
+    if x[j] > upper[j]:
+        return f"x0[{j}] = {x[j]:g} is above its upper bound {upper[j]:g}"
+    return P.violation(x)
+
+
+def objective_kind(f):
+    """Workspace of an objective and the type of its parameters, kept on the object: (floats, integers, type)."""
+    kind = f.__dict__.get("_kind")
+    if kind is None:
+        kind = f._kind = (*objective_size(f.params), type_code(f.params) if f.compiled else None)
+    return kind
+
+
+def set_kind(P, params):
+    """The same of a set for these parameters."""
+    kinds = P.__dict__.setdefault("_kinds", {})
+    mode = getattr(params, "mode", 0)
+    kind = kinds.get(mode)
+    if kind is None:
+        kind = kinds[mode] = (*set_size(params), type_code(params))
+    return kind

@@ -1,0 +1,245 @@
+"""drsub-fast batch: stacks, folders, failures, resuming."""
+
+import argparse
+import os
+import signal
+import threading
+import time
+from concurrent.futures import CancelledError
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import drsub_fast as ds
+from drsub_fast.cli.batch import FAILURES, _cluster, add_batch
+
+METHOD = ["--method", "nonmonotone-frank-wolfe", "--max-iter", "20"]
+
+
+def command(*arguments):
+    """Exit status of the subcommand."""
+    parser = argparse.ArgumentParser()
+    add_batch(parser.add_subparsers())
+    args = parser.parse_args(["batch", *map(str, arguments), *METHOD])
+    return args.run(args)
+
+
+def stack(count=12, n=4):
+    rng = np.random.default_rng(0)
+    H = -rng.random((count, n, n))
+    return {"H": (H + H.transpose(0, 2, 1)) / 2, "h": n * rng.random((count, n)) / 2, "upper": np.ones(n)}
+
+
+def write_folder(folder, arrays):
+    folder.mkdir()
+    for i in range(len(arrays["h"])):
+        np.savez(folder / f"p{i:02d}.npz", H=arrays["H"][i], h=arrays["h"][i], ub=arrays["upper"])
+
+
+def expected(arrays):
+    return ds.maximize_stacked(**arrays, method="nonmonotone-frank-wolfe", max_iter=20, n_jobs=1)
+
+
+def test_a_stack_is_solved(tmp_path, capsys):
+    arrays = stack()
+    np.savez(tmp_path / "stack.npz", **arrays)
+    assert command(tmp_path / "stack.npz", "--out", tmp_path / "out.npz", "--jobs", 2) == 0
+    with np.load(tmp_path / "out.npz") as table:
+        assert np.array_equal(table["x"], expected(arrays).x)
+        assert set(table["status"]) == {"COMPLETED"}
+    out = capsys.readouterr().out
+    assert out.startswith("12 problems in ")
+    assert "COMPLETED     12" in out
+    assert "worst gap" in out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.npz", "stack.npz"]
+
+
+def test_a_folder_is_solved_to_the_same_values(tmp_path):
+    pytest.importorskip("pyarrow", reason="needs the extra 'parquet'")
+    import pyarrow.parquet
+
+    arrays = stack()
+    write_folder(tmp_path / "problems", arrays)
+    assert command(tmp_path / "problems", "--out", tmp_path / "out.parquet", "--jobs", 1) == 0
+    table = pyarrow.parquet.read_table(tmp_path / "out.parquet").to_pydict()
+    assert table["value"] == expected(arrays).value.tolist()
+    assert np.array_equal(table["x"], expected(arrays).x)
+    assert table["name"][3].endswith("p03.npz")
+
+
+def test_failures_are_listed_and_change_the_exit_status(tmp_path, capsys):
+    arrays = stack()
+    write_folder(tmp_path / "problems", arrays)
+    (tmp_path / "problems" / "p05.npz").write_bytes(b"nothing")
+    assert command(tmp_path / "problems", "--out", tmp_path / "out.npz", "--jobs", 1) == FAILURES
+    assert "1 problems failed" in capsys.readouterr().err
+    with np.load(tmp_path / "out.npz") as table:
+        assert table["status"].tolist().index("FAILED") == 5
+        assert "p05.npz" in table["message"][5]
+        start = table["x_start"]
+        assert start[5] == start[6]
+        assert np.array_equal(table["x"][start[6] : start[7]], expected(arrays).x[6])
+    arrays["h"][2, 1] = np.nan
+    np.savez(tmp_path / "stack.npz", **arrays)
+    assert command(tmp_path / "stack.npz", "--out", tmp_path / "out.npz") == FAILURES
+    with np.load(tmp_path / "out.npz") as table:
+        assert "h[1] = nan" in table["message"][2]
+
+
+def write_mixed_folder(folder):
+    """Problems of several kinds, few of which need loops of their own."""
+    rng = np.random.default_rng(2)
+    W = rng.random((5, 3))
+    graph = np.array([[0, 1, 0, 0, 1], [1, 0, 1, 0, 0], [0, 1, 0, 1, 0], [0, 0, 1, 0, 1], [1, 0, 0, 1, 0]])
+    problems = {
+        "a.npz": (ds.Multilinear.cut(graph), ds.Budget(2.0, np.ones(5))),
+        "b.mat": (ds.PriceOptimization(np.full(5, 4.0), -np.ones((5, 5))), ds.Knapsack(np.arange(1.0, 6.0), 4.0)),
+        "c.npz": (ds.NonnegativePCA(W.T), ds.PartitionMatroid([0, 1, 0, 1, 0], 1.0)),
+        "d.mat": (ds.Multilinear.flid(W.sum(axis=1), W), ds.Budget(2.0, np.ones(5))),
+        "e.npz": (ds.StabilityNumber(graph), ds.Knapsack(np.ones(5), 1.0)),
+    }
+    folder.mkdir()
+    for name, (f, P) in problems.items():
+        ds.write_problem(folder / name, f, P)
+    return list(problems.values())
+
+
+def test_a_folder_of_mixed_kinds_is_solved(tmp_path):
+    problems = write_mixed_folder(tmp_path / "problems")
+    assert command(tmp_path / "problems", "--out", tmp_path / "out.npz", "--jobs", 1) == 0
+    expected = [ds.nonmonotone_frank_wolfe(f, P, max_iter=20) for f, P in problems]
+    with np.load(tmp_path / "out.npz") as table:
+        assert set(table["status"]) == {"COMPLETED"}
+        assert table["value"] == pytest.approx([result.value for result in expected], rel=1e-12)
+        assert np.allclose(table["x"], [result.x for result in expected], rtol=0.0, atol=1e-12)
+
+
+def test_points_are_in_the_coordinates_of_the_files(tmp_path):
+    folder = tmp_path / "problems"
+    folder.mkdir()
+    lower = np.array([0.25, 0.5])
+    np.savez(folder / "a.npz", H=-np.eye(2), h=2.0 * np.ones(2), ub=np.ones(2), lb=lower)
+    np.savez(folder / "b.npz", H=-np.eye(2), h=-2.0 * np.ones(2), ub=np.ones(2), lb=lower)
+    assert command(folder, "--out", tmp_path / "out.npz", "--jobs", 1) == 0
+    with np.load(tmp_path / "out.npz") as table:
+        assert np.array_equal(table["x"][1], lower)
+        assert (table["x"][0] > lower).all()
+        assert table["value"] == pytest.approx([2.0 * x.sum() - x @ x / 2 for x in table["x"][:1]] + [-1.65625])
+
+
+def test_a_file_that_is_no_archive_is_a_problem_that_failed(tmp_path, capsys):
+    (tmp_path / "broken.npz").write_bytes(b"nothing")
+    assert command(tmp_path / "broken.npz", "--out", tmp_path / "out.npz") == FAILURES
+    assert "1 problems failed" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A scheduler in this process, with two worker processes."""
+    distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", protocol="tcp") as cluster:
+        yield cluster
+
+
+def tables_agree(one, other):
+    with np.load(one) as a, np.load(other) as b:
+        return all(np.array_equal(a[name], b[name]) for name in ("x", "value", "status", "n_iter", "name"))
+
+
+def test_a_cluster_gives_the_same_results(cluster, tmp_path):
+    np.savez(tmp_path / "stack.npz", **stack())
+    write_mixed_folder(tmp_path / "problems")
+    for name in ("stack.npz", "problems"):
+        assert command(tmp_path / name, "--out", tmp_path / "here.npz", "--jobs", 1) == 0
+        assert command(tmp_path / name, "--out", tmp_path / "there.npz", "--dask", cluster.scheduler_address) == 0
+        assert tables_agree(tmp_path / "here.npz", tmp_path / "there.npz")
+
+
+def test_a_bad_problem_of_a_stack_fails_alone_on_a_cluster(cluster, tmp_path):
+    arrays = stack()
+    arrays["h"][2, 1] = np.nan
+    np.savez(tmp_path / "stack.npz", **arrays)
+    out = tmp_path / "out.npz"
+    assert command(tmp_path / "stack.npz", "--out", out, "--dask", cluster.scheduler_address) == FAILURES
+    with np.load(out) as table:
+        assert "problem 2: h[1] = nan" in table["message"][2]
+        assert np.isnan(table["x"]).any(axis=1).tolist() == [i == 2 for i in range(12)]
+
+
+def test_a_worker_that_dies_is_no_loss(cluster, tmp_path):
+    np.savez(tmp_path / "stack.npz", **stack(count=60))
+    options = (tmp_path / "stack.npz", "--out", tmp_path / "there.npz", "--dask", cluster.scheduler_address)
+    # A stopped worker sits on the tasks it is given, so that some are lost with it.
+    victim = cluster.workers[0].pid
+    os.kill(victim, signal.SIGSTOP)
+    checkpoint, seen = tmp_path / "there.npz.checkpoint", []
+
+    def kill_after_the_first_chunk():
+        deadline = time.monotonic() + 60.0
+        while not any(checkpoint.glob("chunk-*.npz")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        seen.append(len(list(checkpoint.glob("chunk-*.npz"))))
+        os.kill(victim, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_after_the_first_chunk)
+    killer.start()
+    assert command(*options) == 0
+    killer.join()
+    assert 1 <= seen[0] < 20  # chunks of 3 problems
+    assert command(tmp_path / "stack.npz", "--out", tmp_path / "here.npz", "--jobs", 1) == 0
+    assert tables_agree(tmp_path / "here.npz", tmp_path / "there.npz")
+
+
+def test_a_scheduler_that_cannot_be_reached_is_named(tmp_path):
+    dask = pytest.importorskip("dask", reason="needs the extra 'dask'")
+    np.savez(tmp_path / "stack.npz", **stack())
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "0.5s"}),
+        pytest.raises(OSError, match=r"127\.0\.0\.1:1"),
+    ):
+        command(tmp_path / "stack.npz", "--out", tmp_path / "out.npz", "--dask", "tcp://127.0.0.1:1")
+
+
+def test_a_cluster_that_fails_is_named_with_what_to_do(cluster):
+    from distributed import KilledWorker
+
+    for error in (CancelledError(), KilledWorker("task", SimpleNamespace(address="tcp://worker"), 3)):
+        with pytest.raises(ConnectionError, match="--resume goes on"), _cluster(cluster.scheduler_address, None):
+            raise error
+
+
+def test_a_cluster_without_workers_is_waited_for_with_a_word(capsys):
+    distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0", protocol="tcp") as empty,
+        _cluster(empty.scheduler_address, None) as options,
+    ):
+        assert options["n_jobs"] is None
+    assert "has no workers yet" in capsys.readouterr().err
+
+
+def test_a_run_that_was_stopped_is_resumed_only_when_asked(tmp_path):
+    arrays = stack()
+    np.savez(tmp_path / "stack.npz", **arrays)
+    folder = tmp_path / "out.npz.checkpoint"
+    ds.maximize_stacked(**arrays, method="nonmonotone-frank-wolfe", max_iter=20, checkpoint=folder)
+    (folder / "chunk-00000003.npz").unlink()
+    options = (tmp_path / "stack.npz", "--out", tmp_path / "out.npz")
+    with pytest.raises(ds.CheckpointError, match="give --resume"):
+        command(*options)
+    assert command(*options, "--resume") == 0
+    with np.load(tmp_path / "out.npz") as table:
+        assert np.array_equal(table["value"], expected(arrays).value)
+
+
+@pytest.mark.parametrize("out", ["out.csv", "out"])
+def test_an_unknown_kind_of_output_is_refused_first(tmp_path, out):
+    with pytest.raises(ValueError, match=r"written as \.npz or \.parquet"):
+        command(tmp_path, "--out", tmp_path / out)
+
+
+def test_an_empty_folder_is_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="holds no problem files"):
+        command(tmp_path / "empty", "--out", tmp_path / "out.npz")

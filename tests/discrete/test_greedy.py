@@ -1,0 +1,137 @@
+"""Greedy MAP against its definition, its honest end, and enumeration against brute force."""
+
+import doctest
+import itertools
+
+import numpy as np
+import pytest
+
+import drsub_fast as ds
+from drsub_fast.discrete import greedy
+
+
+def features(rng, n, rank):
+    return rng.standard_normal((n, rank))
+
+
+def log_det(L, items):
+    items = list(items)
+    return np.linalg.slogdet(L[np.ix_(items, items)])[1] if items else 0.0
+
+
+def constraints(rng, n):
+    edges = np.column_stack([rng.integers(0, 4, n), rng.integers(0, 4, n)])
+    return [
+        ds.Budget(4, np.ones(n)),
+        ds.PartitionMatroid(np.arange(n) % 3, [1, 2, 1]),
+        ds.MatchingPolytope(edges, 4, 4, rng.integers(1, 3, 8)),
+        ds.Box(np.ones(n)),
+        ds.Budget(3.7, np.where(np.arange(n) == 2, 0.5, 1.0)),
+    ]
+
+
+def plain_greedy(L, P):
+    """By its definition: a determinant for every candidate."""
+    chosen, value = [], 0.0
+    while True:
+        best, best_value = None, value
+        for j in range(len(L)):
+            indicator = np.zeros(len(L))
+            indicator[[*chosen, j]] = 1.0
+            if j not in chosen and P.contains(indicator) and log_det(L, [*chosen, j]) > best_value:
+                best, best_value = j, log_det(L, [*chosen, j])
+        if best is None:
+            return chosen, value
+        chosen, value = [*chosen, best], best_value
+
+
+def test_greedy_is_the_plain_greedy_choice():
+    rng = np.random.default_rng(1)
+    for P in constraints(rng, 14):
+        B = features(rng, 14, 8)
+        L = B @ B.T
+        items, value = plain_greedy(L, P)
+        for result in (ds.greedy_map(L, P), ds.greedy_map(features=B, constraint=P)):
+            np.testing.assert_array_equal(result.items, items)
+            assert result.value == pytest.approx(value, rel=1e-10)
+            assert (np.diff(np.exp(result.gains)) <= 1e-9).all() or not isinstance(P, (ds.Budget, ds.Box))
+
+
+def test_enumeration_is_brute_force():
+    rng = np.random.default_rng(2)
+    for P in constraints(rng, 9):
+        B = features(rng, 9, 5)
+        L = B @ B.T
+        best = 0.0
+        for chosen in itertools.product([0.0, 1.0], repeat=9):
+            items = np.flatnonzero(chosen)
+            if items.size <= 5 and P.contains(chosen):
+                best = max(best, log_det(L, items))
+        for result in (ds.exact_map(L, P), ds.exact_map(features=B, constraint=P)):
+            assert result.value == pytest.approx(best, rel=1e-9)
+            assert result.value == pytest.approx(log_det(L, result.items), rel=1e-9)
+            assert result.gains.sum() == pytest.approx(result.value, rel=1e-9)
+            assert ds.greedy_map(L, P).value <= result.value + 1e-9
+
+
+def test_enumeration_of_twenty_items():
+    B = features(np.random.default_rng(3), 20, 20)
+    result = ds.exact_map(features=B, constraint=20)
+    assert result.value == pytest.approx(log_det(B @ B.T, result.items), rel=1e-9)
+    assert result.value >= ds.greedy_map(features=B, constraint=20).value - 1e-9
+    with pytest.raises(ValueError, match="21 items have 2"):
+        ds.exact_map(np.eye(21), 3)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_a_kernel_of_rank_five_gives_five_items(scale):
+    B = np.sqrt(scale) * features(np.random.default_rng(4), 50, 5)
+    for result in (ds.greedy_map(B @ B.T, 10, full=True), ds.greedy_map(features=B, constraint=10, full=True)):
+        assert result.items.size == 5
+        assert np.unique(result.items).size == 5
+        assert "rank of the kernel is exhausted" in result.message
+        assert np.isfinite(result.value)
+        assert result.value == pytest.approx(log_det(B @ B.T, result.items), rel=1e-8)
+
+
+def test_duplicate_items_are_chosen_once():
+    B = np.repeat(features(np.random.default_rng(5), 6, 6), 3, axis=0)
+    result = ds.greedy_map(B @ B.T, 18, full=True)
+    assert sorted(result.items // 3) == list(range(6))
+    assert "rank" in result.message
+
+
+def test_where_the_choice_ends():
+    L = np.diag([4.0, 0.5, 0.25])
+    result = ds.greedy_map(L, 2)
+    np.testing.assert_array_equal(result.items, [0])
+    assert "raises the determinant" in result.message
+    result = ds.greedy_map(L, 2, full=True)
+    np.testing.assert_array_equal(result.items, [0, 1])
+    assert "fits the constraint" in result.message
+    result = ds.greedy_map(0.5 * np.eye(3), 2)
+    assert (result.items.size, result.value) == (0, 0.0)
+    result = ds.greedy_map(np.zeros((2, 2)), 2, full=True)
+    assert (result.items.size, result.value) == (0, 0.0)
+    assert ds.greedy_map(L, 0).items.size == 0
+
+
+def test_bad_kernels_are_named():
+    with pytest.raises(ValueError, match=r"L\[1, 1\] = -1 is negative"):
+        ds.greedy_map(np.diag([1.0, -1.0]), 1)
+    with pytest.raises(ValueError, match="not positive semidefinite: the squared gain of item 1 fell to -1"):
+        ds.greedy_map([[2.0, 2.0], [2.0, 1.0]], 2)
+    L = np.eye(150)
+    L[140, 3] = 1.0
+    with pytest.raises(ValueError, match=r"L\[3, 140\] = 0 but L\[140, 3\] = 1"):
+        ds.greedy_map(L, 1)
+    with pytest.raises(TypeError, match="either L or features"):
+        ds.greedy_map(constraint=2)
+    with pytest.raises(ValueError, match="the kernel has 2 items, the constraint 3"):
+        ds.greedy_map(np.eye(2), ds.Box(np.ones(3)))
+    with pytest.raises(ds.UnsupportedError, match="Knapsack is no bipartite constraint"):
+        ds.greedy_map(np.eye(2), ds.Knapsack([1.0, 1.0], 1.0))
+
+
+def test_examples():
+    assert doctest.testmod(greedy).failed == 0

@@ -1,0 +1,167 @@
+"""Rounding: feasible, unique items; what each method promises; and its work counted."""
+
+import doctest
+
+import numpy as np
+import pytest
+
+import drsub_fast as ds
+from drsub_fast.discrete import rounding
+from drsub_fast.discrete.bipartite import as_bipartite
+
+N = 12
+
+
+def extension(rng):
+    """A coverage function's multilinear extension: monotone; its values at vertices are the function's."""
+    return ds.Multilinear.coverage([rng.choice(15, 4, replace=False) for _ in range(N)])
+
+
+def bipartite_sets(rng):
+    edges = np.column_stack([rng.integers(0, 4, N), rng.integers(0, 5, N)])
+    return [
+        ds.Budget(4, np.ones(N)),
+        ds.Budget(3.5, np.ones(N)),
+        ds.PartitionMatroid(np.arange(N) % 4, [1, 2, 1, 1]),
+        ds.MatchingPolytope(edges, 4, 5),
+        ds.MatchingPolytope(edges, 4, 5, rng.integers(0, 4, 9)),
+        ds.Box(np.where(np.arange(N) == 3, 0.5, 1.0)),
+    ]
+
+
+def fractional_point(P, rng):
+    """A mean of vertices, so that several constraints are tight."""
+    return np.mean([P.lmo(rng.random(P.n)) for _ in range(4)], axis=0)
+
+
+def is_a_set_of(P, result):
+    chosen = np.zeros(P.n)
+    chosen[result.items] = 1.0
+    return np.unique(result.items).size == result.items.size and P.contains(chosen)
+
+
+@pytest.mark.parametrize("method", ["pipage", "threshold", "randomized"])
+def test_rounded_sets_are_feasible_and_their_values_true(method):
+    rng = np.random.default_rng(1)
+    f = extension(rng)
+    others = [ds.Knapsack(rng.random(N), 2.0, np.ones(N)), ds.Polytope(rng.random((2, N)), [2, 2], np.ones(N))]
+    for P in [*bipartite_sets(rng), *others]:
+        x = fractional_point(P, rng)
+        if method == "pipage" and P in others:
+            with pytest.raises(ds.UnsupportedError, match="no bipartite constraint"):
+                ds.round_solution(f, P, x, method=method)
+            continue
+        result = ds.round_solution(f, P, x, method=method, seed=3)
+        assert is_a_set_of(P, result)
+        assert result.value == pytest.approx(f.set_value(result.items), rel=1e-12)
+        assert result.fractional_value == pytest.approx(f.value(x), rel=1e-12)
+        again = ds.round_solution(f, P, x, method=method, seed=3)
+        np.testing.assert_array_equal(again.items, result.items)
+
+
+def test_pipage_loses_nothing_on_a_multilinear_extension():
+    # Budget and partition lines move along e_i - e_j, where a submodular f is convex.
+    rng = np.random.default_rng(2)
+    for _ in range(5):
+        f = extension(rng)
+        for P in (ds.Budget(4, np.ones(N)), ds.PartitionMatroid(np.arange(N) % 4, [1, 2, 1, 1])):
+            x = fractional_point(P, rng)
+            result = ds.round_solution(f, P, x)
+            assert result.value >= f.value(x) - 1e-9
+            # Two values for each move, each move makes one entry integral; one value for x and one for the set.
+            assert result.n_values <= 2 * N + 2
+
+
+def test_randomized_rounding_keeps_the_marginals():
+    rng = np.random.default_rng(3)
+    for P in bipartite_sets(rng)[2:4]:
+        x = fractional_point(P, rng)
+        family, n_draws = as_bipartite(P), 2000
+        choose = rounding._random_end(np.random.default_rng(4))
+        mean = np.mean([rounding._pipage(choose, family, x) for _ in range(n_draws)], axis=0)
+        # Four standard deviations of a mean of 0/1 draws.
+        assert np.abs(mean - x).max() <= 4.0 * np.sqrt(0.25 / n_draws)
+
+
+def test_integral_points_are_left_alone():
+    rng = np.random.default_rng(5)
+    f = extension(rng)
+    for P in bipartite_sets(rng):
+        x = np.floor(P.lmo(rng.random(N)) + 1e-9)
+        result = ds.round_solution(f, P, x)
+        np.testing.assert_array_equal(result.items, np.flatnonzero(x))
+
+
+def test_better_sets_by_more_draws():
+    rng = np.random.default_rng(6)
+    f, P = extension(rng), ds.Budget(4, np.ones(N))
+    x = fractional_point(P, rng)
+    values = [ds.round_solution(f, P, x, "randomized", n_draws=n, seed=0).value for n in (1, 8, 64)]
+    assert values == sorted(values)
+
+
+def test_log_det_through_every_step():
+    rng = np.random.default_rng(7)
+    edges = np.column_stack([rng.integers(0, 4, N), rng.integers(0, 4, N)])
+    for P in (ds.Budget(4, np.ones(N)), ds.MatchingPolytope(edges, 4, 4)):
+        for _ in range(3):
+            B = 1.5 * rng.standard_normal((N, 6))
+            f = ds.Softmax(factor=B)
+            best = ds.exact_map(features=B, constraint=P).value
+            x = fractional_point(P, rng)
+            for method in ("pipage", "threshold", "randomized"):
+                plain = ds.round_solution(f, P, x, method)
+                improved = ds.round_solution(f, P, x, method, improve=True)
+                assert is_a_set_of(P, improved)
+                assert plain.value <= improved.value + 1e-9
+                assert improved.value <= best + 1e-9
+                assert improved.value >= 0.9 * best
+
+
+def test_improvement_ends_where_no_single_item_helps():
+    rng = np.random.default_rng(8)
+    B = 1.2 * rng.standard_normal((N, 8))
+    f, L = ds.Softmax(factor=B), B @ B.T
+    P = ds.PartitionMatroid(np.arange(N) % 3, [2, 1, 1])
+    result = ds.improve_set(f, P, [])
+    chosen = set(result.items.tolist())
+
+    def log_det(items):
+        items = sorted(items)
+        indicator = np.zeros(N)
+        indicator[items] = 1.0
+        return np.linalg.slogdet(L[np.ix_(items, items)])[1] if P.contains(indicator) else -np.inf
+
+    assert result.value == pytest.approx(log_det(chosen), rel=1e-9)
+    neighbours = [chosen | {j} for j in range(N)] + [chosen - {i} for i in chosen]
+    neighbours += [chosen - {i} | {j} for i in chosen for j in range(N)]
+    assert max(map(log_det, neighbours)) <= result.value + 1e-8
+    assert result.n_values <= 60
+
+
+def test_a_set_of_dependent_items_is_left():
+    B = np.ones((4, 1)) * np.array([[3.0], [2.0], [2.0], [1.0]])
+    f = ds.Softmax(factor=B)
+    result = ds.improve_set(f, ds.Box(np.ones(4)), [1, 2])
+    np.testing.assert_array_equal(result.items, [0])
+    assert result.value == pytest.approx(np.log(9.0))
+
+
+def test_bad_arguments_are_named():
+    f, P = extension(np.random.default_rng(9)), ds.Budget(2, np.ones(N))
+    with pytest.raises(ValueError, match=r"x is not in Budget\(k=2, n=12\)"):
+        ds.round_solution(f, P, np.ones(N))
+    with pytest.raises(ValueError, match="unknown method 'floor'"):
+        ds.round_solution(f, P, np.zeros(N), "floor")
+    with pytest.raises(ds.UnsupportedError, match="Simplex is not down-closed"):
+        ds.round_solution(f, ds.Simplex(N), np.full(N, 1 / N))
+    with pytest.raises(ValueError, match="item 3 is given twice"):
+        ds.improve_set(f, P, [3, 3])
+    with pytest.raises(ValueError, match=r"items\[0\] = 12 is not an integer from 0 to 11"):
+        ds.improve_set(f, P, [12])
+    with pytest.raises(ValueError, match="sum x = 3 is above the budget 2"):
+        ds.improve_set(f, P, [0, 1, 2])
+
+
+def test_examples():
+    assert doctest.testmod(rounding).failed == 0

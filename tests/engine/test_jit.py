@@ -1,0 +1,123 @@
+"""The disk cache of compiled kernels."""
+
+import copy
+import pickle
+
+import numba
+import numpy as np
+import pytest
+from numba.core.errors import TypingError
+
+import drsub_fast as ds
+from drsub_fast.engine import jit
+from drsub_fast.engine.vector import dot
+from drsub_fast.solvers.continuous_greedy import additive_loop
+
+needs_compiler = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="kernels are not compiled")
+
+
+@pytest.mark.skipif(jit.CACHE_FOLDER is None, reason="no cache is in use")
+def test_an_index_of_another_version_of_the_package_is_not_unpickled(tmp_path):
+    index = copy.copy(dot._cache._cache_file)
+    index._cache_path = str(tmp_path)
+    index._index_path = tmp_path / "index"
+    unreadable = b"cdrsub_fast.no_such_module\nGone\n."
+    with pytest.raises(ModuleNotFoundError):
+        pickle.loads(unreadable)
+    index._index_path.write_bytes(
+        pickle.dumps(index._version.replace(jit._source_digest(dot.__module__), "0" * 64)) + unreadable
+    )
+    assert index.load("key") is None
+    index.save("key", "data")
+    assert index.load("key") == "data"
+
+
+@jit.kernel
+def _scaled_sum(a, first, scale):
+    total = 0.0
+    for value in a[first:]:
+        total += value
+    return scale * total
+
+
+@jit.kernel
+def _two_sums(a):
+    return _scaled_sum(a, 0, 1) + _scaled_sum(a, 1, 2)
+
+
+def compiled_anew(kernel):
+    """The kernel as Python calls it, not from the cache: code from there cannot be looked into."""
+    compiler = jit._compiler(jit._WholeCode, False, kernel._wide)
+    return numba.njit(**kernel._options, pipeline_class=compiler)(kernel.py_func)
+
+
+@needs_compiler
+def test_a_kernel_is_compiled_once_whatever_numbers_it_is_called_with():
+    assert compiled_anew(_two_sums)(np.ones(3)) == 7.0
+    assert len(_scaled_sum.signatures) == 1
+
+
+@needs_compiler
+def test_kernels_count_no_references():
+    function = compiled_anew(_two_sums)
+    assert function(np.ones(3)) == 7.0
+    (code,) = function.inspect_llvm().values()
+    assert "_two_sums" in code
+    assert "NRT_incref" not in code
+
+
+@jit.kernel
+def _halves(a):
+    return a[: a.size // 2], a[a.size // 2 :]
+
+
+@needs_compiler
+def test_a_kernel_that_counts_no_references_returns_no_array_to_python():
+    with pytest.raises(TypingError, match="_halves returns arrays to Python uncounted: it needs memory=True"):
+        _halves(np.ones(4))
+
+
+@jit.kernel(wide=True)
+def _doubled(a):
+    for i in range(a.size):
+        a[i] *= 2.0
+
+
+@needs_compiler
+def test_wide_kernels_ask_for_wide_vectors():
+    for kernel, wide in ((_doubled, True), (_two_sums, False)):
+        function, a = compiled_anew(kernel), np.arange(21.0)
+        function(a)
+        (code,) = function.inspect_llvm().values()
+        assert ('"prefer-vector-width"="512"' in code) == wide
+        if wide:
+            np.testing.assert_array_equal(a, 2.0 * np.arange(21.0))
+
+
+@needs_compiler
+def test_a_kernel_serves_python_other_kernels_and_code_of_users():
+    @numba.njit
+    def of_a_user(a):
+        return _two_sums(a) + _scaled_sum(a, 2, 1)
+
+    a = np.arange(4.0)
+    assert _two_sums(a) + _scaled_sum(a, 2, 1) == of_a_user(a) == 23.0
+    assert _scaled_sum.py_func(a, 2, 1) == 5.0
+
+
+@needs_compiler
+def test_a_solve_finds_its_compiled_code_by_the_kind_of_the_problem():
+    P = ds.Box(np.ones(2))
+    before = dict(additive_loop._entries)
+    first = ds.nonmonotone_frank_wolfe(ds.Quadratic(-np.eye(2), np.ones(2)), P)
+    known = dict(additive_loop._entries)
+    again = ds.nonmonotone_frank_wolfe(ds.Quadratic(np.asfortranarray(-np.eye(2, dtype=int)), [1, 1]), P)
+    assert additive_loop._entries == known
+    assert len(known) <= len(before) + 1
+    np.testing.assert_array_equal(first.x, again.x)
+    # Objectives of one class whose parameters differ in type.
+    table = ds.Multilinear.from_table(np.array([0.0, 1.0, 1.0, 1.5]))
+    for extension in (table, ds.Multilinear.coverage([[0], [0, 1]], [1.0, 1.0]), table):
+        f = ds.MeanField(extension)
+        x = ds.nonmonotone_frank_wolfe(f, P, max_iter=10).x
+        assert f.value(x) >= f.value(np.full(2, 0.01))

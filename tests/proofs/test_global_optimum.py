@@ -1,0 +1,360 @@
+"""Global optima: values against brute force and stored optima, bounds re-checked in exact arithmetic."""
+
+import time
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse
+from global_checks import known_maximum, known_minimum, random_instance
+
+import drsub_fast as ds
+from drsub_fast.proofs import global_optimum, quadratic
+from drsub_fast.proofs.doubly_nonnegative import (
+    BOUND,
+    GAP,
+    OBJECTIVE,
+    STALLED,
+    STEPPED,
+    improve,
+    relaxation,
+    safe_bound,
+)
+from drsub_fast.proofs.kkt_milp import kkt_milp
+from drsub_fast.proofs.quadratic import quadratic_program, unit_form
+from drsub_fast.proofs.search import Incumbent, Limits
+
+
+def exact(matrix):
+    return np.vectorize(Fraction.from_float, otypes=[object])(np.asarray(matrix, float))
+
+
+def is_positive_definite(M):
+    """Exactly, for a symmetric matrix of fractions, by elimination."""
+    M = M.copy()
+    for p in range(len(M)):
+        if M[p, p] <= 0:
+            return False
+        for i in range(p + 1, len(M)):
+            M[i, p:] = M[i, p:] - M[p, p:] * (M[i, p] / M[p, p])
+    return True
+
+
+SHAPES = [(1, 0), (2, 1), (3, 2), (4, 0), (4, 3), (5, 2), (6, 2)]
+
+
+def allowed(optimum, f, gap=1.01e-6):
+    """The gap left by a closed proof; values near zero are compared with 1e-3 of the size of f."""
+    return gap * max(abs(optimum - f.c), 1e-3 * max(np.abs(f.h).max(), np.abs(f.H).max()) * 100.0)
+
+
+@pytest.mark.parametrize(("n", "m"), SHAPES)
+@pytest.mark.parametrize("seed", range(4))
+def test_maximum_is_the_best_stationary_point_of_all_faces(n, m, seed):
+    f, P = random_instance(seed, n, m, budget=m == 1)
+    best = known_maximum(f, P)
+    r = ds.global_maximum(f, P)
+    assert r.status is ds.Status.OPTIMAL
+    assert P.contains(r.x)
+    assert r.value == pytest.approx(f.value(r.x), rel=1e-12)
+    assert best - allowed(best, f) <= r.value <= best + 1e-9
+    assert r.upper_bound >= best - 1e-12
+    assert r.upper_bound - r.value <= allowed(best, f)
+
+
+@pytest.mark.parametrize(("n", "m"), SHAPES)
+@pytest.mark.parametrize("seed", range(4))
+def test_minimum_is_the_worst_stationary_point_of_all_faces(n, m, seed):
+    f, P = random_instance(seed, n, m, budget=m == 1)
+    if seed % 2:
+        f = ds.Quadratic(f.H, 0.3 * f.h, f.c)
+    least = known_minimum(f, P)
+    r = ds.global_minimum(f, P)
+    assert r.status is ds.Status.OPTIMAL
+    assert P.contains(r.x)
+    assert r.value == pytest.approx(f.value(r.x), rel=1e-12)
+    assert least - 1e-9 <= r.value <= least + allowed(least, f)
+    assert r.lower_bound <= least + 1e-12
+    assert r.value - r.lower_bound <= allowed(least, f)
+
+
+def test_minimum_at_zero_needs_no_node():
+    f, P = random_instance(5, 4, 3)
+    f = ds.Quadratic(f.H, 10.0 * np.abs(f.H).sum(axis=1) * P.upper.max(), 0.5)
+    r = ds.global_minimum(f, P)
+    assert (r.value, r.lower_bound, r.n_nodes) == (0.5, 0.5, 0)
+    assert not r.x.any()
+
+
+@pytest.mark.parametrize(("n", "m", "seed"), [(3, 2, 0), (4, 3, 1), (5, 2, 2), (6, 4, 3), (7, 5, 4)])
+def test_the_two_methods_for_quadratics_agree(n, m, seed):
+    f, P = random_instance(seed, n, m)
+    for solve in (ds.global_maximum, ds.global_minimum):
+        ours, baseline = solve(f, P), solve(f, P, method="kkt-milp")
+        assert baseline.status is ds.Status.OPTIMAL
+        assert baseline.method == "kkt-milp"
+        # The baseline's bound holds up to HiGHS's tolerances.
+        assert baseline.value == pytest.approx(ours.value, abs=1e-5)
+        bounds = [r.upper_bound if solve is ds.global_maximum else r.lower_bound for r in (ours, baseline)]
+        assert bounds[1] == pytest.approx(bounds[0], abs=1e-4)
+
+
+def test_plain_and_strengthened_baseline_agree():
+    f, P = random_instance(4, 5, 3)
+    program = quadratic_program(f, P)
+    best = known_maximum(f, P) - f.c
+    for strengthen in (False, True):
+        incumbent = Incumbent(np.zeros(5), 0.0, lambda x: (x, program.h @ x + 0.5 * x @ program.H @ x))
+        proof = kkt_milp(program, incumbent, Limits(1e-6, 1e-3, None, None), strengthen)
+        assert proof.status is ds.Status.OPTIMAL
+        assert incumbent.value == pytest.approx(best, abs=1e-5)
+        assert proof.bound == pytest.approx(best, abs=1e-5)
+
+
+def random_kernel(seed, n, largest):
+    random = np.random.default_rng(seed)
+    U, _ = np.linalg.qr(random.normal(size=(n, n)))
+    L = (U * random.uniform(0.0, largest, n)) @ U.T
+    return 0.5 * (L + L.T)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_softmax_over_a_box_is_best_at_a_corner(seed):
+    # Along each coordinate f is the log of an affine function, so that one of its ends is best.
+    n = 5
+    f = ds.Softmax(random_kernel(seed, n, 3.0))
+    best = max(f.value(np.array(corner)) for corner in np.ndindex(*(2,) * n))
+    r = ds.global_maximum(f, ds.Box(np.ones(n)))
+    assert r.status is ds.Status.OPTIMAL
+    assert r.method == "separable"
+    assert r.value == pytest.approx(best, abs=2e-6)
+    assert r.upper_bound >= best - 1e-12
+
+
+@pytest.mark.parametrize("unit_box", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_softmax_over_a_polytope_beats_a_grid(seed, unit_box):
+    f = ds.Softmax(random_kernel(seed, 3, 2.5), unit_box=unit_box)
+    P = ds.Polytope(0.2 + np.random.default_rng(seed).random((2, 3)), np.ones(2))
+    r = ds.global_maximum(f, P)
+    upper = np.minimum(P.upper, 1.0) if unit_box else P.upper
+    grid = np.stack(np.meshgrid(*(np.linspace(0.0, u, 21) for u in upper)), axis=-1).reshape(-1, 3)
+    values = np.array([f.value(x) for x in grid if P.contains(x)])
+    best = values[np.isfinite(values)].max()
+    assert r.status is ds.Status.OPTIMAL
+    assert P.contains(r.x)
+    assert (r.x <= upper + 1e-9).all()
+    assert r.upper_bound >= max(best, r.value)
+    assert r.value >= best - 1e-6
+    assert r.upper_bound - r.value <= 1.01e-6 * max(abs(r.value), 1e-3)
+
+
+def test_softmax_that_is_best_at_zero_needs_one_node():
+    f = ds.Softmax(0.9 * np.eye(4))
+    r = ds.global_maximum(f, ds.Budget(2.0, np.ones(4)))
+    assert (r.value, r.upper_bound) == (0.0, 0.0)
+    assert r.n_nodes <= 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_multipliers_give_a_bound(seed):
+    random = np.random.default_rng(seed)
+    f, P = random_instance(seed, 3, 2)
+    program = quadratic_program(f, P)
+    form = unit_form(program, np.zeros(3), program.upper)
+    data, _ = relaxation(form.H, form.h, form.A)
+    best = known_maximum(f, P) - f.c
+    for scale in (1e-3, 1e-1, 1.0, 10.0):
+        W = scale * random.normal(size=(len(data.V), len(data.V)))
+        assert safe_bound(data.C, data.V, W)[0] >= best - 1e-12
+
+
+@pytest.mark.parametrize(("n", "m", "seed"), [(3, 2, 0), (4, 3, 1), (5, 4, 2), (6, 6, 3)])
+def test_certificate_holds_in_exact_arithmetic(n, m, seed):
+    f, P = random_instance(seed, n, m)
+    program = quadratic_program(f, P)
+    form = unit_form(program, np.zeros(n), program.upper)
+    data, iterate = relaxation(form.H, form.h, form.A)
+    for _ in range(12):
+        if improve(data, iterate) != STEPPED:
+            break
+        bound, shift = (Fraction.from_float(float(number)) for number in safe_bound(data.C, data.V, iterate.W))
+        W = exact(np.maximum(iterate.W, 0.0))
+        W[0, 0] = Fraction(0)
+        V = exact(data.V)
+        Q = exact(data.C) + V.T @ ((W + W.T) / 2) @ V
+        # With S = t E_00 + s (0 + I) - Q positive definite, z'Qz <= t + s |x|^2 <= t + s n, which is the bound.
+        S = shift * exact(np.eye(n + 1)) - Q
+        S[0, 0] = bound - shift * n - Q[0, 0]
+        assert is_positive_definite(S)
+    assert iterate.numbers[BOUND] - iterate.numbers[OBJECTIVE] < 1e-3
+
+
+def test_stored_optima_of_the_paper(shared_data):
+    checked = 0
+    for family in (1, 2):
+        with np.load(shared_data / "paper" / f"d{family}.npz") as archive:
+            fields = (name for name in archive.files if name.split("__")[0].endswith(("n08_e03", "n12_e05")))
+            stored = {name: archive[name] for name in fields}
+        for key in sorted({name.split("__")[0] for name in stored}):
+            if f"{key}__gmax_f" not in stored:
+                continue
+            H, h, c, A, b, upper, optimum = (
+                stored[f"{key}__{field}"] for field in ("H", "h", "c", "A", "b", "ub", "gmax_f")
+            )
+            r = ds.global_maximum(ds.Quadratic(H, h.ravel(), float(c)), ds.Polytope(A, b.ravel(), upper.ravel()))
+            assert r.status is ds.Status.OPTIMAL
+            # SCIP's values may be too large by its feasibility tolerance.
+            assert r.value == pytest.approx(float(optimum), rel=2e-5)
+            assert r.upper_bound >= float(optimum) * (1.0 - 2e-5)
+            assert r.upper_bound - r.value <= 1.01e-6 * abs(r.value - float(c))
+            checked += 1
+    assert checked >= 10
+
+
+def test_limits_return_the_best_point_and_a_valid_bound():
+    f, P = random_instance(1, 10, 10)
+    best = ds.global_maximum(f, P).value
+    for options in ({"time_limit": 0.0}, {"max_nodes": 1}):
+        r = ds.global_maximum(f, P, gap=0.0, **options)
+        assert r.status in (ds.Status.TIME_LIMIT, ds.Status.NODE_LIMIT)
+        assert P.contains(r.x)
+        assert np.isfinite(r.upper_bound)
+        assert r.upper_bound >= best - 1e-12
+        assert "left" in r.message
+
+
+def test_no_step_is_begun_that_would_end_after_the_time_limit(monkeypatch):
+    f, P = random_instance(1, 10, 10)
+    best = ds.global_maximum(f, P).value
+    calls = []
+
+    def slow(data, iterate):
+        calls.append(1)
+        time.sleep(0.2)
+        return improve(data, iterate)
+
+    monkeypatch.setattr(quadratic, "improve", slow)
+    r = ds.global_maximum(f, P, gap=0.0, time_limit=0.5)
+    assert r.status is ds.Status.TIME_LIMIT
+    assert len(calls) <= 2
+    assert best - 1e-12 <= r.upper_bound < np.inf
+
+
+def test_fixed_variables_and_zero_sides():
+    f = ds.Quadratic([[-1.0, -1.0, -0.5], [-1.0, -2.0, 0.0], [-0.5, 0.0, -1.0]], [1.0, 1.0, 3.0])
+    P = ds.Polytope([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]], [0.0, 1.0])
+    r = ds.global_maximum(f, P)
+    assert r.x[0] == 0.0
+    assert r.value == pytest.approx(known_maximum(f, P), abs=1e-6)
+    nothing = ds.global_maximum(f, ds.Box([0.0, 0.0, 0.0]))
+    assert (nothing.value, nothing.upper_bound, nothing.status) == (0.0, 0.0, ds.Status.OPTIMAL)
+
+
+def test_wrong_inputs_say_what_to_use():
+    f, P = random_instance(0, 3, 2)
+    with pytest.raises(ds.UnsupportedError, match="maximize"):
+        ds.global_maximum(f, ds.Ball(1.0, 3))
+    with pytest.raises(ds.UnsupportedError, match="down-closed"):
+        ds.global_maximum(f, ds.Simplex(3))
+    with pytest.raises(ds.UnsupportedError, match="maximize"):
+        ds.global_maximum(ds.CallableObjective(f.value_and_gradient, n=3), P)
+    with pytest.raises(ds.UnsupportedError, match="Quadratic"):
+        ds.global_minimum(ds.Softmax(np.eye(3)), P)
+    with pytest.raises(ValueError, match="method"):
+        ds.global_maximum(ds.Softmax(np.eye(3)), P, method="kkt-milp")
+    with pytest.raises(ValueError, match="too many"):
+        ds.global_maximum(ds.Quadratic(-np.eye(200), np.ones(200)), ds.Box(np.ones(200)))
+    with pytest.raises(ValueError, match="method"):
+        ds.global_maximum(f, P, method="magic")
+    with pytest.raises(ValueError, match="variables"):
+        ds.global_maximum(f, ds.Box([1.0]))
+
+
+def test_an_interrupt_returns_what_there_is(monkeypatch):
+    f, P = random_instance(1, 6, 4)
+    best = ds.global_maximum(f, P).value
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(quadratic, "improve", interrupted)
+    r = ds.global_maximum(f, P)
+    assert r.status is ds.Status.INTERRUPTED
+    assert P.contains(r.x)
+    assert best <= r.upper_bound < np.inf
+
+
+def test_an_interrupt_among_the_starts_ends_the_run(monkeypatch):
+    f, P = random_instance(1, 6, 4)
+    best = ds.global_maximum(f, P).value
+    complete = global_optimum.multi_start
+
+    def interrupted(*arguments, **options):
+        return replace(complete(*arguments, **options), status=ds.Status.INTERRUPTED)
+
+    monkeypatch.setattr(global_optimum, "multi_start", interrupted)
+    r = ds.global_maximum(f, P)
+    assert r.status is ds.Status.INTERRUPTED
+    assert r.n_nodes == 0
+    assert best <= r.upper_bound < np.inf
+
+
+def test_an_interior_point_that_fails_costs_nodes_only(monkeypatch):
+    f, P = random_instance(2, 3, 2)
+    best = known_maximum(f, P)
+    calls = []
+
+    def failing(data, iterate):
+        calls.append(1)
+        return STALLED if len(calls) % 3 else improve(data, iterate)
+
+    monkeypatch.setattr(quadratic, "improve", failing)
+    r = ds.global_maximum(f, P, gap=1e-2)
+    assert r.status is ds.Status.OPTIMAL
+    assert r.n_nodes > 1
+    assert best - 1e-2 * abs(best) - 1e-9 <= r.value <= best + 1e-9
+    assert r.upper_bound >= best - 1e-12
+
+
+def test_relaxation_against_clarabel():
+    clarabel = pytest.importorskip("clarabel", reason="compares with Clarabel (pip install '.[exact]')")
+    f, P = random_instance(3, 4, 3)
+    program = quadratic_program(f, P)
+    form = unit_form(program, np.zeros(4), program.upper)
+    data, iterate = relaxation(form.H, form.h, form.A)
+    while improve(data, iterate) == STEPPED and iterate.numbers[GAP] > 1e-8:
+        pass
+    V, C = data.V, data.C
+    N = len(C)
+    # Unknowns: the upper triangle of Z by columns, off-diagonal entries times sqrt(2).
+    pairs = [(i, j) for j in range(N) for i in range(j + 1)]
+    root = np.array([1.0 if i == j else 2.0**0.5 for i, j in pairs])
+    cost = np.array([C[i, j] for i, j in pairs]) * root
+    rows = [[(v[i] * w[j] + v[j] * w[i]) / 2 for i, j in pairs] * root for k, v in enumerate(V) for w in V[k:]]
+    corner = np.eye(len(pairs))[:1]
+    G = scipy.sparse.csc_matrix(np.vstack([corner, -np.array(rows), -np.eye(len(pairs))]))
+    sides = np.concatenate([[1.0], np.zeros(len(rows) + len(pairs))])
+    cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(len(rows)), clarabel.PSDTriangleConeT(N)]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    empty = scipy.sparse.csc_matrix((len(pairs), len(pairs)))
+    answer = clarabel.DefaultSolver(empty, -cost, G, sides, cones, settings).solve()
+    assert iterate.numbers[BOUND] == pytest.approx(-answer.obj_val, abs=1e-6)
+
+
+def test_against_scip():
+    scip = pytest.importorskip("pyscipopt", reason="compares with SCIP (pip install '.[exact]')")
+    f, P = random_instance(7, 6, 5)
+    model = scip.Model()
+    model.hideOutput()
+    x = [model.addVar(lb=0.0, ub=float(u)) for u in P.upper]
+    value = model.addVar(lb=None)
+    for row, side in zip(P.A, P.b, strict=True):
+        model.addCons(scip.quicksum(a * v for a, v in zip(row, x, strict=True)) <= side)
+    quadratic = scip.quicksum(0.5 * f.H[i, j] * x[i] * x[j] for i in range(6) for j in range(6))
+    model.addCons(value <= quadratic + scip.quicksum(a * v for a, v in zip(f.h, x, strict=True)) + f.c)
+    model.setObjective(value, "maximize")
+    model.optimize()
+    assert ds.global_maximum(f, P).value == pytest.approx(model.getObjVal(), abs=2e-5)
