@@ -1,8 +1,8 @@
 """The one decorator every kernel of the package wears.
 
 A kernel is compiled without the GIL, with numpy's floating-point error model, and cached on disk. The
-cache is stamped with a digest of *all* sources of the package, because a solver loop inlines kernels
-from other files: an edit anywhere makes every cached loop stale, which Numba's own stamp (the file
+cache is stamped with a digest of all sources that a kernel may link in, because a solver loop inlines kernels
+from other files: an edit of any of them makes the cached loop stale, which Numba's own stamp (the file
 of the loop alone) would miss.
 
 The cache lives in the first writable of: ``$DRSUB_FAST_CACHE_DIR``, ``$NUMBA_CACHE_DIR``, the package's
@@ -36,11 +36,27 @@ REDUCTION_FLAGS = frozenset({"reassoc", "contract", "arcp", "nsz"})
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
+#: What is linked into kernels of other folders. None of it imports from a place outside the list.
+_SHARED = ("engine", "lp", "objectives", "sets", "solvers", "problems/orthant.py")
 
-def _source_digest():
-    """Hash of every source file of the package, names included."""
+
+@cache
+def _source_digest(module):
+    """Hash of the sources that a kernel of a module may link in, names included.
+
+    They are the shared folders and the module's own folder, or the file itself where it stands beside the folders.
+    An edit elsewhere (a figure, a subcommand) leaves the compiled code in force.
+    """
+    own = module.removeprefix("drsub_fast.").partition(".")[0]
+    places = (*_SHARED, own, f"{own}.py")
+    files = {
+        path
+        for place in places
+        for path in ((_PACKAGE / place).rglob("*.py") if (_PACKAGE / place).is_dir() else [_PACKAGE / place])
+        if path.is_file()
+    }
     digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*.py")):
+    for path in sorted(files):
         digest.update(str(path.relative_to(_PACKAGE)).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -71,7 +87,6 @@ def _writable_folder():
 
 #: Where compiled kernels are stored; None when they are not.
 CACHE_FOLDER = None if config.DISABLE_JIT else _writable_folder()
-_DIGEST = None if CACHE_FOLDER is None else _source_digest()
 
 
 class _PackageLocator(_CacheLocator):
@@ -80,7 +95,7 @@ class _PackageLocator(_CacheLocator):
     form = ""
 
     def __init__(self, py_func, py_file):
-        self._py_file = py_file
+        self._py_file, self._module = py_file, py_func.__module__
         module = py_func.__module__.removeprefix("drsub_fast").strip("._")
         self._disambiguator = f"{module or 'top'}-{py_func.__code__.co_firstlineno}{self.form}"
 
@@ -88,7 +103,7 @@ class _PackageLocator(_CacheLocator):
         return str(CACHE_FOLDER)
 
     def get_source_stamp(self):
-        return _DIGEST
+        return _source_digest(self._module)
 
     def get_disambiguator(self):
         return self._disambiguator
@@ -239,7 +254,7 @@ class _KernelCache(FunctionCache):
         super().__init__(py_func)
         # Compared before the index is unpickled: its signatures name classes that this version of the
         # package may not have.
-        self._cache_file._version += f" {_DIGEST}"
+        self._cache_file._version += f" {_source_digest(py_func.__module__)}"
 
     def load_overload(self, sig, target_context):
         arguments = sig if isinstance(sig, tuple) else sig.args
