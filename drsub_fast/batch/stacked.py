@@ -332,7 +332,7 @@ class _Batch:
         )
         self.messages = {}
         is_polytope = problems.set.single is Polytope
-        self.by_solver = is_polytope and lmo in ("highs", "paper")
+        self.by_solver = is_polytope and lmo == "highs"
         m = problems.arguments["b"].data.shape[1] if is_polytope else 0
         self.costs = None
         if method == "multi-start":

@@ -24,11 +24,12 @@ class Function(NamedTuple):
 
 
 class Region(NamedTuple):
-    """{x : A x <= b, 0 <= x <= upper}."""
+    """{x : A x <= b, 0 <= x <= upper}, with what solves its linear programs: None for `linprog`."""
 
     A: np.ndarray
     b: np.ndarray
     upper: np.ndarray
+    oracle: callable = None
 
 
 def quadratic(H, h, c):
@@ -80,11 +81,13 @@ def as_region(P, f=None):
     return Region(np.zeros((0, len(upper))), np.zeros(0), upper)
 
 
-def lmo(region, g, upper=None):
+def vertex(region, g, upper=None):
     """A vertex that maximises <g, v> over the region, with v <= ``upper`` if given."""
-    upper = region.upper if upper is None else upper
+    upper = np.maximum(region.upper if upper is None else upper, 0.0)
+    if region.oracle is not None:
+        return region.oracle(g, region.A, region.b, upper)
     scale = np.abs(g).max() or 1.0  # the LP solver's tolerance on the cost is absolute
-    bounds = np.column_stack([np.zeros_like(upper), np.maximum(upper, 0.0)])
+    bounds = np.column_stack([np.zeros_like(upper), upper])
     answer = scipy.optimize.linprog(
         -g / scale, A_ub=region.A, b_ub=region.b, bounds=bounds, method="highs", options=_OPTIONS
     )
@@ -101,7 +104,7 @@ def project(region, y):
     Solving Least Squares Problems, 1974, chapter 23). Its support tells the active constraints; solving
     for their multipliers once more removes the rounding of the long way round.
     """
-    A, b, upper = region
+    A, b, upper, _ = region
     n = len(y)
     G = np.vstack([-A, -np.eye(n), np.eye(n)])
     q = np.concatenate([A @ y - b, y - upper, -y])

@@ -7,7 +7,7 @@ import numpy as np
 import scipy
 
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.reference.problem import as_function, as_region, lmo, project
+from drsub_fast.reference.problem import as_function, as_region, project, vertex
 
 
 class ReferenceTrace(NamedTuple):
@@ -48,13 +48,14 @@ class ReferenceResult:
     phase: int | None = None
 
 
-def _function_and_region(f, P):
-    return as_function(f), as_region(P, f)
+def _function_and_region(f, P, oracle=None):
+    region = as_region(P, f)
+    return as_function(f), region if oracle is None else region._replace(oracle=oracle)
 
 
 def _gap(function, region, x):
     gradient = function.gradient(x)
-    return gradient @ (lmo(region, gradient) - x)
+    return gradient @ (vertex(region, gradient) - x)
 
 
 def _open_loop(function, region, x, d, k, gap):
@@ -90,7 +91,7 @@ def _short(function, region, x, d, k, gap):
 _STEPS = {"open-loop": _open_loop, "exact": _exact, "short": _short}
 
 
-def frank_wolfe(f, P, x0=None, step_size="open-loop", max_iter=100, tol=1e-6):
+def frank_wolfe(f, P, x0=None, step_size="open-loop", max_iter=100, tol=1e-6, lmo=None):
     """Non-convex Frank-Wolfe (Algorithm 3).
 
     Parameters
@@ -104,19 +105,22 @@ def frank_wolfe(f, P, x0=None, step_size="open-loop", max_iter=100, tol=1e-6):
         Updates of x. The gap is evaluated at the last iterate as well.
     tol : float
         Stop once the gap is at most this.
+    lmo : callable, optional
+        Solves the linear programs: ``lmo(direction, A, b, upper)`` returns a v, shape (n,), that maximises
+        <direction, v> over A v <= b, 0 <= v <= upper. By default `scipy.optimize.linprog`.
 
     Returns
     -------
     ReferenceResult
         Its x is the iterate of the smallest gap.
     """
-    function, region = _function_and_region(f, P)
+    function, region = _function_and_region(f, P, lmo)
     step = _STEPS[step_size]
     x = np.zeros(len(region.upper)) if x0 is None else np.array(x0, dtype=float)
     best, best_gap, values, gaps = x, np.inf, [], []
     for k in range(max_iter + 1):
         gradient = function.gradient(x)
-        d = lmo(region, gradient) - x
+        d = vertex(region, gradient) - x
         gap = gradient @ d  # line 4: g_k
         values.append(function.value(x))
         gaps.append(gap)
@@ -130,7 +134,7 @@ def frank_wolfe(f, P, x0=None, step_size="open-loop", max_iter=100, tol=1e-6):
     )
 
 
-def two_phase_frank_wolfe(f, P, max_iter=100, tol=1e-6, subroutine="frank-wolfe", **options):
+def two_phase_frank_wolfe(f, P, max_iter=100, tol=1e-6, subroutine="frank-wolfe", lmo=None, **options):
     """Two-phase Frank-Wolfe (Algorithm 1): x over P, z over Q = {y in P : y <= u - x}, the better of both.
 
     Parameters
@@ -140,6 +144,8 @@ def two_phase_frank_wolfe(f, P, max_iter=100, tol=1e-6, subroutine="frank-wolfe"
         Of each phase (K1 = K2, eps1 = eps2 in the paper).
     subroutine : str or callable
         A method of this module by its name, or a function with the signature of `frank_wolfe`.
+    lmo : callable, optional
+        As in `frank_wolfe`.
     options
         Passed on to the subroutine.
 
@@ -148,7 +154,7 @@ def two_phase_frank_wolfe(f, P, max_iter=100, tol=1e-6, subroutine="frank-wolfe"
     ReferenceResult
         Its ``fw_gap`` is that of the winner over P; ``phases[1].fw_gap`` is over Q.
     """
-    function, region = _function_and_region(f, P)
+    function, region = _function_and_region(f, P, lmo)
     solve = _SUBROUTINES[subroutine] if isinstance(subroutine, str) else subroutine
     options = {"max_iter": max_iter, "tol": tol, **options}
     first = solve(function, region, **options)
@@ -162,33 +168,33 @@ def two_phase_frank_wolfe(f, P, max_iter=100, tol=1e-6, subroutine="frank-wolfe"
     return replace(second, fw_gap=gap, n_iter=n_iter, n_lmo=n_lmo + 1, phases=phases, phase=2)
 
 
-def _additive_steps(f, P, max_iter, shrink):
+def _additive_steps(f, P, max_iter, shrink, lmo):
     """max_iter steps x += v / max_iter, the oracle's bound u - x if ``shrink`` and u otherwise."""
-    function, region = _function_and_region(f, P)
+    function, region = _function_and_region(f, P, lmo)
     x = np.zeros(len(region.upper))
     values = [function.value(x)]
     for _ in range(max_iter):
         room = region.upper - x if shrink else region.upper
-        x = x + lmo(region, function.gradient(x), room) / max_iter
+        x = x + vertex(region, function.gradient(x), room) / max_iter
         values.append(function.value(x))
     gaps = np.full(max_iter + 1, np.nan)
     gaps[-1] = _gap(function, region, x)
     return ReferenceResult(x, values[-1], gaps[-1], max_iter, max_iter + 1, ReferenceTrace(np.array(values), gaps))
 
 
-def nonmonotone_frank_wolfe(f, P, max_iter=100):
+def nonmonotone_frank_wolfe(f, P, max_iter=100, lmo=None):
     """Non-monotone Frank-Wolfe variant (Algorithm 2): steps 1 / max_iter with the shrunken oracle v <= u - x."""
-    return _additive_steps(f, P, max_iter, shrink=True)
+    return _additive_steps(f, P, max_iter, shrink=True, lmo=lmo)
 
 
-def monotone_frank_wolfe(f, P, max_iter=100):
+def monotone_frank_wolfe(f, P, max_iter=100, lmo=None):
     """Frank-Wolfe variant for monotone f (Bian et al., AISTATS 2017): as Algorithm 2, not shrunken."""
-    return _additive_steps(f, P, max_iter, shrink=False)
+    return _additive_steps(f, P, max_iter, shrink=False, lmo=lmo)
 
 
-def projected_gradient(f, P, x0=None, max_iter=100):
+def projected_gradient(f, P, x0=None, max_iter=100, lmo=None):
     """Projected gradient ascent with steps 1 / (k + 1), k = 0, 1, .. (section 5); returns the last iterate."""
-    function, region = _function_and_region(f, P)
+    function, region = _function_and_region(f, P, lmo)
     x = np.zeros(len(region.upper)) if x0 is None else np.array(x0, dtype=float)
     values = [function.value(x)]
     for k in range(max_iter):

@@ -41,7 +41,7 @@ PAUSED = 2
 FAILED = 3
 
 #: Names of linear oracles (`frank_wolfe` says what they are).
-ORACLES = ("auto", "highs", "kernel", "paper")
+ORACLES = ("auto", "highs", "kernel")
 
 NoWork = namedtuple("NoWork", "floats")
 

@@ -243,7 +243,7 @@ class MatchingPolytope(Polytope):
         return np.column_stack([self.left, self.right])
 
     def params(self, lmo="auto"):
-        return super().params(lmo) if lmo in ("highs", "paper") else self._network
+        return super().params(lmo) if lmo == "highs" else self._network
 
     def load_basis(self, oracle, params, work):
         """Nothing: the oracle starts afresh at every call."""

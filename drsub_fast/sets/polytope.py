@@ -10,7 +10,6 @@ import scipy
 from drsub_fast._checks import as_array, as_vector, entry, require_at_least
 from drsub_fast.engine.jit import address_of, call_at, kernel
 from drsub_fast.lp.highs import HighsOracle
-from drsub_fast.lp.paper import PaperOracle
 from drsub_fast.lp.projection import project_onto_rows
 from drsub_fast.lp.simplex import (
     simplex_carve,
@@ -236,7 +235,7 @@ class Polytope(FeasibleSet):
         return f"Polytope(m={self.m}, n={self.n})"
 
     def params(self, lmo="auto"):
-        by_solver = lmo in ("highs", "paper") or (lmo == "auto" and self._is_large_and_sparse)
+        by_solver = lmo == "highs" or (lmo == "auto" and self._is_large_and_sparse)
         mode = SOLVER if by_solver else KERNEL
         if mode not in self._prepared:
             self._prepared[mode] = self._prepare(mode)
@@ -275,7 +274,7 @@ class Polytope(FeasibleSet):
             simplex_load(params, work, columns, rows, oracle.direction, oracle.upper)
 
     def solver(self, upper, lmo="auto"):
-        return PaperOracle(self.A, self.b) if lmo == "paper" else HighsOracle(self.A, self.b, upper)
+        return HighsOracle(self.A, self.b, upper)
 
     def contains(self, x, tol=1e-9):
         """Whether x is in the polytope, each constraint up to ``tol`` (absolute)."""

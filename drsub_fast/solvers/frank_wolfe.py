@@ -138,10 +138,8 @@ def frank_wolfe(
         Number of updates of x. The gap is evaluated at the last iterate too.
     tol : float
         Stop when the Frank-Wolfe gap is at most this (in units of f).
-    lmo : {"auto", "highs", "kernel", "paper"}
-        Linear oracle of a polytope: chosen by size, warm-started HiGHS alone, the compiled simplex, or, to get the
-        authors' numbers to the last digits, the linear programs as their runs solved them: slower, and within a
-        tolerance by which gaps and bounds are too small (see `drsub_fast.lp.paper`).
+    lmo : {"auto", "highs", "kernel"}
+        Linear oracle of a polytope: chosen by size, warm-started HiGHS alone, or the compiled simplex.
     curvature : float, optional
         C >= C_f(P) for short steps; by default the objective's own bound.
     callback : callable, optional

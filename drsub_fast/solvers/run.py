@@ -171,7 +171,7 @@ class Run:
         Starting point (default: the set's own, 0 for down-closed sets).
     max_iter : int
         Number of updates of x.
-    lmo : {"auto", "highs", "kernel", "paper"}
+    lmo : {"auto", "highs", "kernel"}
         Linear oracle.
     callback : callable, optional
         Called as ``callback(progress)`` every ``callback_every`` updates with the iteration number, a copy of

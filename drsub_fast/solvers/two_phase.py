@@ -46,7 +46,7 @@ def two_phase_frank_wolfe(
     subroutine : str or callable
         Name of the local solver ("frank-wolfe", "fully-corrective-frank-wolfe", "projected-gradient"), or any
         function ``solver(f, P, max_iter=.., tol=.., **options) -> Result``.
-    lmo : {"auto", "highs", "kernel", "paper"}
+    lmo : {"auto", "highs", "kernel"}
         As in `frank_wolfe`.
     time_limit : float, optional
         Seconds for both phases together.

@@ -11,7 +11,7 @@ from scipy.optimize import approx_fprime
 import drsub_fast as ds
 from drsub_fast import reference
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.reference.problem import Region, as_function, as_region, lmo, project, quadratic, softmax
+from drsub_fast.reference.problem import Region, as_function, as_region, project, quadratic, softmax, vertex
 
 
 def random_quadratic(n, m, seed):
@@ -82,8 +82,8 @@ def test_objects_are_read_by_their_attributes():
 
 def test_oracle_keeps_the_bounds_and_small_costs():
     region = Region(np.array([[1.0, 2.0]]), np.array([2.0]), np.array([2.0, 1.0]))
-    assert np.allclose(lmo(region, 1e-9 * np.array([1.0, 1.0])), [2.0, 0.0])
-    assert np.allclose(lmo(region, np.array([1.0, 3.0]), np.array([0.5, -1e-17])), [0.5, 0.0])
+    assert np.allclose(vertex(region, 1e-9 * np.array([1.0, 1.0])), [2.0, 0.0])
+    assert np.allclose(vertex(region, np.array([1.0, 3.0]), np.array([0.5, -1e-17])), [0.5, 0.0])
 
 
 @pytest.mark.parametrize("n", [2, 8, 16, 40])
@@ -140,7 +140,7 @@ def test_exact_step_of_a_softmax_is_the_best_of_the_segment():
     f, P = softmax(random_kernel(5, 4)), Region(np.ones((1, 5)), np.array([2.0]), np.ones(5))
     r = reference.frank_wolfe(f, P, x0=np.full(5, 0.2), step_size="exact", max_iter=1, tol=0.0)
     x0 = np.full(5, 0.2)
-    v = lmo(P, f.gradient(x0))
+    v = vertex(P, f.gradient(x0))
     grid = max(f.value(x0 + gamma * (v - x0)) for gamma in np.linspace(0.0, 1.0, 2001))
     assert r.trace.value[1] >= grid - 1e-12
     with pytest.raises(UnsupportedError, match="short"):
@@ -167,3 +167,31 @@ def test_other_subroutines():
         f, P, max_iter=20, subroutine=lambda f, P, max_iter, tol: reference.nonmonotone_frank_wolfe(f, P, max_iter)
     )
     assert by_name.value == own.value
+
+
+METHODS = [
+    reference.frank_wolfe,
+    reference.monotone_frank_wolfe,
+    reference.nonmonotone_frank_wolfe,
+    reference.projected_gradient,
+    reference.two_phase_frank_wolfe,
+]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_linear_programs_may_be_solved_by_the_caller(method):
+    f, P = random_quadratic(6, 4, 11)
+    calls = []
+
+    def lmo(direction, A, b, upper):
+        np.testing.assert_array_equal(A, P.A)
+        np.testing.assert_array_equal(b, P.b)
+        assert ((upper >= 0.0) & (upper <= P.upper)).all()
+        calls.append(upper)
+        return vertex(Region(A, b, upper), direction)
+
+    own, default = method(f, P, max_iter=8, lmo=lmo), method(f, P, max_iter=8)
+    assert own.value == pytest.approx(default.value, rel=1e-12)
+    assert len(calls) == own.n_lmo
+    shrunken = any((upper < P.upper).any() for upper in calls)
+    assert shrunken == (method in (reference.nonmonotone_frank_wolfe, reference.two_phase_frank_wolfe))

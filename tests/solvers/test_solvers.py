@@ -230,7 +230,7 @@ def test_lmo_counts():
     assert ds.projected_gradient(f, P, max_iter=10).n_lmo == 2
 
 
-@pytest.mark.parametrize("lmo", ["highs", "kernel", "auto", "paper"])
+@pytest.mark.parametrize("lmo", ["highs", "kernel", "auto"])
 def test_every_oracle_gives_the_same_value(lmo):
     f, P = quadratic(10, 9), polytope(10, 10, 9)
     expected = reference.nonmonotone_frank_wolfe(f, P, max_iter=20).value
