@@ -53,6 +53,8 @@ from drsub_fast.solvers.multi_start import multi_start
 from drsub_fast.solvers.projected_gradient import projected_gradient
 from drsub_fast.solvers.two_phase import two_phase_frank_wolfe
 
+__version__ = "0.2.0"
+
 __all__ = [
     "METHODS",
     "Ball",

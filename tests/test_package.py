@@ -16,7 +16,7 @@ PACKAGE = Path(ds.__file__).parent
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = {str(path.relative_to(PACKAGE)): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
 
-TOP_LEVEL = {"pyproject.toml", "README.md", "drsub_fast", "tests", "bench", "asv.conf.json"}
+TOP_LEVEL = {"LICENSE", "pyproject.toml", "README.md", "drsub_fast", "tests", "bench", "asv.conf.json"}
 
 COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "cfunc", "jitclass", "generated_jit", "stencil"}
 

@@ -20,6 +20,7 @@ import numba
 from threadpoolctl import threadpool_info
 from tqdm import tqdm
 
+from drsub_fast import __version__
 from drsub_fast.cli.batch import add_batch
 from drsub_fast.engine.jit import CACHE_FOLDER
 from drsub_fast.errors import OracleError
@@ -340,6 +341,7 @@ def run_bench(args):
 
 def _parser():
     parser = _Parser(prog="drsub-fast", description="Continuous DR-submodular maximisation.")
+    parser.add_argument("--version", action="version", version=f"drsub-fast {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add in (add_paper, add_solve, add_batch, add_bench, add_warmup, add_info):
         add(commands)

@@ -234,3 +234,8 @@ def test_the_command_in_a_process_of_its_own(quadratic_file):
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines()[0].split()[0] == "problem"
     assert run.stderr == ""
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"drsub-fast {ds.__version__}\n"
