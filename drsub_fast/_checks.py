@@ -4,22 +4,73 @@ Every function returns a float64, C-contiguous array that the caller may keep: a
 otherwise. Errors name the argument and the offending entry.
 """
 
+import decimal
 import math
 import numbers
+from collections.abc import Iterable
 
 import numpy as np
 import scipy
 
+#: More steps, items, workers or samples than this are a mistake: one array of that length takes 16 GB.
+LARGEST_COUNT = 2**31 - 1
+
+
+def as_numbers(data, name):
+    """An array of real numbers as numpy reads it, of any type and shape; not a copy where numpy makes none.
+
+    Masked, complex, structured and time-valued arrays and texts are refused rather than converted: numpy would ignore
+    the mask, drop the imaginary part and count ticks.
+    """
+    if scipy.sparse.issparse(data):
+        raise TypeError(f"{name} is a sparse matrix; pass a dense array, e.g. {name}.toarray()")
+    if _is_masked(data):
+        raise TypeError(f"{name} has masked entries: fill them, e.g. by {name}.filled(0.0), or leave them out")
+    try:
+        raw = np.asarray(data)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{name} cannot be read as an array of numbers: {error}") from None
+    kind = raw.dtype.kind
+    if kind == "c":
+        raise TypeError(f"{name} is complex; real numbers are needed")
+    if kind == "O":
+        _require_number_objects(raw, name)
+    elif kind not in "biuf":
+        what = {"U": "text", "S": "text", "T": "text", "M": "dates", "m": "durations"}.get(kind, f"of type {raw.dtype}")
+        raise TypeError(f"{name} cannot be read as an array of numbers: it is {what}")
+    return raw
+
+
+def _is_masked(data, depth=3):
+    """Whether an array or nested list has masked entries."""
+    if isinstance(data, np.ma.MaskedArray):
+        return bool(np.ma.is_masked(data))
+    return depth > 0 and isinstance(data, (list, tuple)) and any(_is_masked(item, depth - 1) for item in data)
+
+
+def _is(value, kind):
+    """Whether a value is of a kind of `numbers`. To Python numpy's durations are integers."""
+    return isinstance(value, kind) and not isinstance(value, np.timedelta64)
+
+
+def _require_number_objects(raw, name):
+    """Raise TypeError for the first entry of an array of objects that is not a real number."""
+    for where, item in zip(np.ndindex(raw.shape), raw.flat, strict=True):
+        is_number = _is(item, numbers.Real) or isinstance(item, (decimal.Decimal, np.bool_))
+        if not is_number:
+            raise TypeError(
+                f"{name} cannot be read as an array of numbers: {entry(name, where)} is a {type(item).__name__}"
+            )
+
 
 def as_array(data, name, ndim):
     """Array of float64 with ``ndim`` axes and finite entries; a copy."""
-    if scipy.sparse.issparse(data):
-        raise TypeError(f"{name} is a sparse matrix; pass a dense array, e.g. {name}.toarray()")
+    raw = as_numbers(data, name)
     try:
-        raw = np.asarray(data)
-        if raw.dtype.kind == "c":
-            raise TypeError(f"{name} is complex; real numbers are needed")
-        array = np.array(raw, dtype=np.float64, order="C")
+        with np.errstate(over="ignore"):  # a long double beyond the range becomes infinite, and is refused below
+            array = np.array(raw, dtype=np.float64, order="C")
+    except OverflowError:
+        raise ValueError(f"{name} has an entry beyond the range of floats (1.8e308)") from None
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} cannot be read as an array of numbers: {error}") from None
     if array.ndim != ndim:
@@ -75,6 +126,14 @@ def as_labels(data, name, count=None):
     return labels
 
 
+def as_items(data, n, name="items"):
+    """Items of 0 .. n - 1 as an int64 vector, empty if there are none; from any iterable of integers."""
+    items = list(data) if isinstance(data, Iterable) and not isinstance(data, (str, bytes)) else None
+    if items is None or any(isinstance(item, (bool, np.bool_)) for item in items):
+        raise TypeError(f"{name} must be an iterable of integers, got {described(data) if items is None else 'bools'}")
+    return as_labels(items, name, n) if items else np.zeros(0, np.int64)
+
+
 def as_square(data, name):
     """Square matrix, at least 1 x 1."""
     matrix = as_array(data, name, 2)
@@ -113,9 +172,15 @@ def _largest_skew(matrix, rows=64):
 def as_real(value, name, lower=None, strict=False):
     """A finite float, at least (or, if strict, above) ``lower``."""
     if type(value) is not float:
-        if isinstance(value, bool) or not isinstance(value, (numbers.Real, np.ndarray)) or np.ndim(value) != 0:
-            raise TypeError(f"{name} must be a number, got {type(value).__name__}")
-        value = float(value)
+        is_number = _is(value, numbers.Real) and not isinstance(value, bool)
+        if isinstance(value, np.ndarray):
+            is_number = value.ndim == 0 and value.dtype.kind in "iuf" and not _is_masked(value)
+        if not is_number:
+            raise TypeError(f"{name} must be a number, got {described(value)}")
+        try:
+            value = float(value)
+        except OverflowError:
+            raise ValueError(f"{name} is beyond the range of floats (1.8e308)") from None
     if not math.isfinite(value):
         raise ValueError(f"{name} = {value} is not finite")
     if lower is not None and (value < lower or (strict and value == lower)):
@@ -123,18 +188,47 @@ def as_real(value, name, lower=None, strict=False):
     return value
 
 
-def as_count(value, name, lower=0):
-    """An int, at least ``lower``."""
-    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
+def described(value):
+    """The type of a value, with the shape of an array."""
+    shape = f" of shape {value.shape}" if isinstance(value, np.ndarray) else ""
+    return f"{type(value).__name__}{shape}"
+
+
+def as_count(value, name, lower=0, upper=LARGEST_COUNT):
+    """An int in [lower, upper]."""
+    if type(value) is not int and (isinstance(value, bool) or not _is(value, numbers.Integral)):
+        raise TypeError(f"{name} must be an integer, got {described(value)}")
     value = int(value)
     if value < lower:
         raise ValueError(f"{name} = {value} must be at least {lower}")
+    if value > upper:
+        raise ValueError(f"{name} is above {upper}, the largest number that makes sense here")
+    return value
+
+
+def as_seed(value, name="seed"):
+    """A seed of numpy's generators: an integer, at least 0, of any size."""
+    return as_count(value, name, upper=math.inf)
+
+
+def as_flag(value, name):
+    """A bool; 0 and 1 are not, since they are mostly an argument in the wrong place."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {described(value)}")
+    return bool(value)
+
+
+def as_function(value, name, optional=True):
+    """Something that can be called, or None where it may be left out."""
+    if not (callable(value) or (optional and value is None)):
+        raise TypeError(f"{name} must be a function{' or None' if optional else ''}, got {described(value)}")
     return value
 
 
 def one_of(value, name, choices):
-    """``value`` if it is among ``choices``, else a ValueError that lists them."""
+    """``value`` if it is among ``choices``, else a ValueError that lists them, or a TypeError if it is no text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a text, one of {', '.join(map(repr, choices))}; got {described(value)}")
     if value not in choices:
         raise ValueError(f"unknown {name} {value!r}; choose from {', '.join(map(repr, choices))}")
     return value

@@ -9,6 +9,7 @@ from drsub_fast._checks import as_count, one_of
 from drsub_fast.certificates import dnn_bound
 from drsub_fast.result import Status
 from drsub_fast.sets.box import Box
+from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.continuous_greedy import monotone_frank_wolfe, nonmonotone_frank_wolfe
 from drsub_fast.solvers.double_greedy import double_greedy
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
@@ -112,9 +113,8 @@ def maximize(f, P, method="auto", n_starts=None, seed=0, bound="cheap", **option
     >>> round(ds.maximize(f, ds.Box([1.0, 1.0])).value, 4)
     0.5714
     """
-    solver = METHODS.get(method)
-    if solver is None and method != "auto":
-        one_of(method, "method", ("auto", *METHODS))
+    require_problem(f, P)
+    solver = METHODS.get(one_of(method, "method", ("auto", *METHODS)))
     if method in ("auto", "multi-start"):
         solver = _best_for_the_time if method == "auto" else multi_start
         if n_starts is None:

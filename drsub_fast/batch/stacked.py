@@ -19,7 +19,7 @@ from inspect import signature
 import numpy as np
 import scipy
 
-from drsub_fast._checks import as_count, as_real, one_of
+from drsub_fast._checks import as_count, as_real, as_seed, one_of
 from drsub_fast.batch.checkpoint import Checkpoint, fingerprint
 from drsub_fast.batch.stack_loop import (
     Answers,
@@ -516,7 +516,7 @@ def _checked_options(method, n, tol, step_size, curvature, subroutine, n_starts,
     options = {"tol": as_real(tol, "tol", lower=0.0)} if "tol" in takes else {}
     if "n_starts" in takes:
         options["n_starts"] = default_starts(n) if n_starts is None else as_count(n_starts, "n_starts", lower=1)
-        options["seed"] = as_count(seed, "seed")
+        options["seed"] = as_seed(seed)
     if "subroutine" in takes:
         options["subroutine"] = one_of(subroutine, "subroutine", _SUBROUTINES)
     if "step_size" in takes and subroutine == "frank-wolfe":

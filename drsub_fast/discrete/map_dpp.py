@@ -34,7 +34,7 @@ from time import perf_counter
 
 import numpy as np
 
-from drsub_fast._checks import as_square
+from drsub_fast._checks import as_square, require_finite
 from drsub_fast.discrete.greedy import exact_map, greedy_map
 from drsub_fast.discrete.rounding import improve_set, round_solution
 from drsub_fast.methods import METHODS, maximize
@@ -104,9 +104,16 @@ def nearest_psd(L):
            [1.5, 1.5]])
     """
     L = as_square(L, "L")
+    scale = np.abs(L).max()
+    if scale == 0.0:
+        return L
+    L /= scale  # entries near the largest float overflow in sums and squares
     w, U = np.linalg.eigh(0.5 * (L + L.T))
     root = U * np.sqrt(w.clip(0.0))
-    return root @ root.T
+    with np.errstate(over="ignore"):
+        nearest = scale * (root @ root.T)
+    require_finite(nearest, "the nearest positive semidefinite matrix")
+    return nearest
 
 
 def map_dpp(

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drsub_fast._checks import as_count, as_labels, as_vector, one_of
+from drsub_fast._checks import as_count, as_items, as_seed, as_vector, one_of
 from drsub_fast.discrete.bipartite import as_bipartite
 from drsub_fast.errors import UnsupportedError
 
@@ -119,7 +119,7 @@ def round_solution(f, P, x, method="pipage", improve=False, n_draws=16, seed=0):
     elif method == "pipage":
         chosen = _pipage(_better_end(g), as_bipartite(P), x)
     else:
-        chosen = _best_draw(g, P, x, as_count(n_draws, "n_draws", lower=1), np.random.default_rng(seed))
+        chosen = _best_draw(g, P, x, as_count(n_draws, "n_draws", lower=1), np.random.default_rng(as_seed(seed)))
     if improve:
         chosen = _improved(g, P, chosen)
     return _package(g, chosen, fractional_value)
@@ -157,12 +157,11 @@ def improve_set(f, P, items):
     """
     _require_down_closed(P)
     chosen = np.zeros(P.n)
-    if len(items):
-        items = as_labels(items, "items", count=P.n)
-        chosen[items] = 1.0
-        if chosen.sum() < items.size:
-            values, counts = np.unique(items, return_counts=True)
-            raise ValueError(f"item {values[counts > 1][0]} is given twice")
+    items = as_items(items, P.n)
+    chosen[items] = 1.0
+    if chosen.sum() < items.size:
+        values, counts = np.unique(items, return_counts=True)
+        raise ValueError(f"item {values[counts > 1][0]} is given twice")
     if not P.contains(chosen):
         raise ValueError(f"the items are not in {P!r}: {P.violation(chosen)}")
     g = _SetFunction(f)

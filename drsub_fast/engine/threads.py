@@ -8,6 +8,9 @@ from threadpoolctl import ThreadpoolController
 
 from drsub_fast._checks import as_count
 
+#: More threads than this no machine runs; systems refuse to start them from some ten thousands on.
+_MOST_WORKERS = 4096
+
 _lock = threading.Lock()
 _inside = 0
 _limiter = None
@@ -18,7 +21,7 @@ def worker_count(n_jobs):
     """Number of workers: ``n_jobs``, or for None and -1 the number of processors this process may use."""
     if n_jobs is None or n_jobs == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return as_count(n_jobs, "n_jobs", lower=1)
+    return as_count(n_jobs, "n_jobs", lower=1, upper=_MOST_WORKERS)
 
 
 @contextmanager

@@ -54,7 +54,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drsub_fast._checks import as_count, as_vector
+from drsub_fast._checks import as_count, as_function, as_real, as_seed, as_vector, one_of
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel, plain
 from drsub_fast.engine.vector import add_scaled, blend, slope
@@ -241,7 +241,8 @@ _TABLES = {
 def register_objective(params_class, **kernels):
     """Register the kernels of an objective for its parameter class, by operation name."""
     for name, function in kernels.items():
-        _TABLES[name].table[params_class] = function
+        table = _TABLES[one_of(name, "operation", tuple(_TABLES))].table
+        table[params_class] = as_function(function, name, optional=False)
 
 
 @kernel(memory=True)
@@ -357,7 +358,7 @@ class Objective:
         upper = np.ones(self.n) if upper is None else as_vector(upper, "upper", n=self.n, lower=0.0)
         if self.unit_box:
             upper = np.minimum(upper, 1.0)
-        rng = np.random.default_rng(seed)
+        rng, tol = np.random.default_rng(as_seed(seed)), as_real(tol, "tol", lower=0.0)
         pair, point, worst_rate = None, None, 0.0
         for _ in range(as_count(n_samples, "n_samples", lower=1)):
             x = upper * rng.random(self.n)

@@ -24,12 +24,23 @@ through the folds with the probabilities of the subsets for the gradient: O(2^n)
 """
 
 from collections import namedtuple
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import numpy as np
 import scipy
 
-from drsub_fast._checks import as_adjacency, as_array, as_count, as_vector, require_at_least
+from drsub_fast._checks import (
+    as_adjacency,
+    as_array,
+    as_count,
+    as_function,
+    as_items,
+    as_seed,
+    as_vector,
+    described,
+    require_at_least,
+)
 from drsub_fast.engine.jit import kernel
 from drsub_fast.objectives import corners
 from drsub_fast.objectives.base import Objective, register_objective
@@ -78,7 +89,7 @@ class Multilinear(Objective):
     def set_value(self, items):
         """F(S) for an iterable of item indices."""
         x = np.zeros(self.n)
-        x[list(items)] = 1.0
+        x[as_items(items, self.n)] = 1.0
         return self.value(x)
 
     def dr_submodular_on(self, upper):
@@ -113,11 +124,14 @@ class Multilinear(Objective):
         >>> f.gradient([0.0, 0.5])
         array([2., 6.])
         """
-        if scipy.sparse.issparse(sets) or (isinstance(sets, np.ndarray) and sets.ndim == 2):
-            members = scipy.sparse.csr_array(sets, copy=True)
+        if len(getattr(sets, "shape", ())) == 2:
+            members = scipy.sparse.csr_array(
+                sets if scipy.sparse.issparse(sets) else as_array(sets, "sets", 2), copy=True
+            )
+            as_array(members.data, "sets.data", 1)
             members.eliminate_zeros()
             sets = [row.tolist() for row in np.split(members.indices, members.indptr[1:-1])]
-        sets = [set(elements) for elements in sets]
+        sets = _as_sets(sets)
         if not sets:
             raise ValueError("sets is empty: at least one item is needed")
         numbers = {element: e for e, element in enumerate(dict.fromkeys(chain.from_iterable(sets)))}
@@ -298,6 +312,17 @@ class Multilinear(Objective):
         [0, 1, 2]
         """
         return SampledExtension(function, n, n_samples, seed, nonnegative, monotone)
+
+
+def _as_sets(sets):
+    """A list of sets of elements."""
+    if not isinstance(sets, Iterable) or isinstance(sets, (str, bytes, Mapping)):
+        raise TypeError(f"sets must be a sequence of iterables or a matrix, got {described(sets)}")
+    sets = list(sets)
+    for i, elements in enumerate(sets):
+        if not isinstance(elements, Iterable) or isinstance(elements, (str, bytes)):
+            raise TypeError(f"sets[{i}] must be an iterable of elements, got {described(elements)}")
+    return [set(elements) for elements in sets]
 
 
 def _weight_of(element, weights):
@@ -560,11 +585,12 @@ class SampledExtension(Multilinear):
     compiled = False
 
     def __init__(self, function, n, n_samples, seed, nonnegative, monotone):
-        if not callable(function):
-            raise TypeError(f"function must be callable, got {type(function).__name__}")
+        as_function(function, "function", optional=False)
         self.n = as_count(n, "n", lower=1)
         self._function, self._nonnegative, self._monotone = function, nonnegative, monotone
-        self._uniforms = np.random.default_rng(seed).random((as_count(n_samples, "n_samples", lower=2), self.n))
+        self._uniforms = np.random.default_rng(as_seed(seed)).random(
+            (as_count(n_samples, "n_samples", lower=2), self.n)
+        )
         self._params = CallableParams(self.n, self._estimate)
 
     def standard_error(self, x):

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from drsub_fast._checks import as_count, as_real, one_of
+from drsub_fast._checks import as_count, as_real, as_seed, one_of
 from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
@@ -196,7 +196,7 @@ def global_maximum(
     (1.0, True, 'OPTIMAL')
     """
     began = time.perf_counter()
-    n_starts, seed = as_count(n_starts, "n_starts", lower=1), as_count(seed, "seed")
+    n_starts, seed = as_count(n_starts, "n_starts", lower=1), as_seed(seed)
     if isinstance(f, Softmax):
         one_of(method, "method", SOFTMAX_METHODS)
         method, c = "separable", 0.0
@@ -265,7 +265,7 @@ def global_minimum(
     (-2.5, True)
     """
     began = time.perf_counter()
-    n_starts, seed = as_count(n_starts, "n_starts", lower=1), as_count(seed, "seed")
+    n_starts, seed = as_count(n_starts, "n_starts", lower=1), as_seed(seed)
     one_of(method, "method", QUADRATIC_METHODS)
     if not isinstance(f, Quadratic):
         raise UnsupportedError(f"the global minimum of {f!r} cannot be proved: that needs a Quadratic")

@@ -30,7 +30,7 @@ from copy import copy
 
 import numpy as np
 
-from drsub_fast._checks import as_vector
+from drsub_fast._checks import as_function, as_vector, one_of
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import OracleError, UnsupportedError
@@ -91,7 +91,8 @@ _TABLES = {
 def register_set(params_class, **kernels):
     """Register the kernels of a feasible set for its parameter class, by operation name."""
     for name, function in kernels.items():
-        _TABLES[name].table[params_class] = function
+        table = _TABLES[one_of(name, "operation", tuple(_TABLES))].table
+        table[params_class] = as_function(function, name, optional=False)
 
 
 def projects_by_kernel(P):

@@ -24,8 +24,9 @@ from time import perf_counter
 
 import numpy as np
 
-from drsub_fast._checks import as_count, as_real
+from drsub_fast._checks import as_count, as_real, as_seed
 from drsub_fast.engine.jit import kernel, plain
+from drsub_fast.engine.threads import worker_count
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.result import Result, Status, Trace
 from drsub_fast.sets.base import OK, PAUSED, lmo, projects_by_kernel
@@ -135,7 +136,7 @@ def multi_start(
         Of each solve, as in its solver: `fully_corrective_frank_wolfe` for quadratics and over sets whose
         projection needs a solver, else `projected_gradient` with spectral steps.
     n_jobs : int
-        Threads. The answer does not depend on it.
+        Threads, -1 for one a processor. The answer does not depend on it.
     time_limit : float, optional
         Seconds; starts that have not begun by then are left out.
 
@@ -161,7 +162,7 @@ def multi_start(
     (0.6, 8)
     """
     n_starts = as_count(n_starts, "n_starts", lower=1)
-    n_jobs, seed = as_count(n_jobs, "n_jobs", lower=1), as_count(seed, "seed")
+    n_jobs, seed = worker_count(n_jobs), as_seed(seed)
     run = Run(f, P, None, max_iter, lmo, time_limit=time_limit)
     local = local_solver(f, P)
     starts = _Starts(run, local, as_real(tol, "tol", lower=0.0), random_costs(run.upper, n_starts, seed))

@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from drsub_fast._checks import as_count, as_real, as_vector, one_of
+from drsub_fast._checks import as_count, as_function, as_real, as_vector, one_of
 from drsub_fast.engine.jit import Kernel, kernel, plain, type_code
 from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.engine.vector import assign
@@ -33,6 +33,7 @@ from drsub_fast.objectives.base import (
 )
 from drsub_fast.result import Guarantee, Result, Status, Trace
 from drsub_fast.sets.base import FAILED, NEEDS_SOLVER, OK, ORACLES, PAUSED, follow, lmo, set_carve, set_size, track
+from drsub_fast.sets.problem import require_problem
 
 logger = logging.getLogger("drsub_fast")
 
@@ -182,12 +183,11 @@ class Run:
 
     def __init__(self, f, P, x0, max_iter, lmo, callback=None, callback_every=1, time_limit=None):
         self.began = time.perf_counter()
-        if f.n != P.n:
-            raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
+        require_problem(f, P)
         self.f, self.P = f, P
         self.max_iter = as_count(max_iter, "max_iter")
         self.deadline = None if time_limit is None else self.began + as_real(time_limit, "time_limit", lower=0.0)
-        self.callback = callback
+        self.callback = as_function(callback, "callback")
         self.callback_every = as_count(callback_every, "callback_every", lower=1)
         self.lmo = one_of(lmo, "lmo", ORACLES)
         self.params = P.params(lmo)

@@ -14,6 +14,7 @@ import numpy as np
 from drsub_fast._checks import as_real, one_of
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.result import Status
+from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
@@ -76,6 +77,7 @@ def two_phase_frank_wolfe(
     >>> r.phase, round(r.value, 2)
     (1, 0.57)
     """
+    require_problem(f, P)
     if not P.is_down_closed:
         raise UnsupportedError(f"two_phase_frank_wolfe needs a down-closed set, which {P!r} is not; use frank_wolfe")
     if not callable(subroutine):

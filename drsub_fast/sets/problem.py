@@ -1,0 +1,28 @@
+"""What makes a problem: an objective and a feasible set of as many variables."""
+
+from drsub_fast._checks import described
+from drsub_fast.objectives.base import Objective
+from drsub_fast.sets.base import FeasibleSet
+
+
+def require_problem(f, P):
+    """Raise TypeError or ValueError unless f is an objective and P a feasible set with the same number of variables."""
+    if isinstance(f, FeasibleSet) and isinstance(P, Objective):
+        raise TypeError("objective and set are exchanged: the objective comes first, f, P")
+    require_objective(f)
+    require_set(P)
+    if f.n != P.n:
+        raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
+
+
+def require_objective(f, name="f"):
+    """Raise TypeError unless f is an objective."""
+    if not isinstance(f, Objective):
+        hint = ", e.g. a CallableObjective around it" if callable(f) and not isinstance(f, type) else ""
+        raise TypeError(f"{name} must be an objective{hint}, got {described(f)}")
+
+
+def require_set(P, name="P"):
+    """Raise TypeError unless P is a feasible set."""
+    if not isinstance(P, FeasibleSet):
+        raise TypeError(f"{name} must be a feasible set, e.g. a Box or Polytope, got {described(P)}")
