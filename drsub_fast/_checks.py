@@ -247,3 +247,14 @@ def as_adjacency(graph, name):
         i = loops[0]
         raise ValueError(f"{name}[{i}, {i}] = {matrix[i, i]:g}: a graph without loops is needed")
     return matrix
+
+
+#: Entries that a message names.
+_NAMED = 5
+
+
+def first_few(items):
+    """The first few of several texts."""
+    items = list(items)
+    more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
+    return ", ".join(items[:_NAMED]) + more

@@ -1,86 +1,20 @@
-"""The package's methods under `scipy.optimize.minimize`, and SciPy's bounds and linear constraints as sets."""
+"""The package's methods under `scipy.optimize.minimize`."""
 
 import inspect
 
 import numpy as np
 import scipy
 
-from drsub_fast._checks import as_vector, entry, one_of
+from drsub_fast._checks import as_vector, first_few, one_of
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.objectives.user import CallableObjective
-from drsub_fast.problems.standard_form import listed, set_of_rows
+from drsub_fast.problems.standard_form import set_of_rows
 from drsub_fast.result import Status
-from drsub_fast.sets.box import Box
-from drsub_fast.sets.polytope import Polytope
+from drsub_fast.sets.rows import bounds_from_scipy, rows_from_scipy
 
 #: Methods that refuse other sets.
 _DOWN_CLOSED = ("two-phase-frank-wolfe", "nonmonotone-frank-wolfe", "monotone-frank-wolfe")
-
-
-def _as_bounds(bounds, n):
-    """(lower, upper), shape (n,): from `Bounds` or pairs (low, high) with None for none."""
-    if bounds is None:
-        return np.full(n, -np.inf), np.full(n, np.inf)
-    if isinstance(bounds, scipy.optimize.Bounds):
-        return tuple(np.array(np.broadcast_to(side, n), np.float64) for side in (bounds.lb, bounds.ub))
-    pairs = list(bounds)
-    if len(pairs) != n or any(len(pair) != 2 for pair in pairs):
-        raise ValueError(f"bounds must be {n} pairs (low, high), or scipy.optimize.Bounds")
-    lower = [-np.inf if low is None else float(low) for low, _ in pairs]
-    return np.array(lower), np.array([np.inf if high is None else float(high) for _, high in pairs])
-
-
-def _as_rows(constraints, n):
-    """(A, row_lower, row_upper) of one or several linear constraints."""
-    if constraints is None:
-        constraints = ()
-    if not isinstance(constraints, (list, tuple)):
-        constraints = (constraints,)
-    blocks, lower, upper = [], [], []
-    for constraint in constraints:
-        if not isinstance(constraint, scipy.optimize.LinearConstraint):
-            raise UnsupportedError(f"a {type(constraint).__name__} is not a scipy.optimize.LinearConstraint")
-        A = constraint.A if scipy.sparse.issparse(constraint.A) else np.atleast_2d(constraint.A)
-        if A.shape[1] != n:
-            raise ValueError(f"a LinearConstraint has {A.shape[1]} columns, expected {n}")
-        values = A.data if scipy.sparse.issparse(A) else A
-        if not np.isfinite(values).all():
-            raise ValueError("a LinearConstraint has an entry that is not finite")
-        blocks.append(A)
-        lower.append(np.broadcast_to(constraint.lb, A.shape[0]))
-        upper.append(np.broadcast_to(constraint.ub, A.shape[0]))
-    if not blocks:
-        return np.zeros((0, n)), np.zeros(0), np.zeros(0)
-    sparse = any(map(scipy.sparse.issparse, blocks))
-    A = scipy.sparse.vstack(blocks, format="csr") if sparse else np.vstack(blocks)
-    return A, np.concatenate(lower).astype(np.float64), np.concatenate(upper).astype(np.float64)
-
-
-def _n_variables(bounds, constraints):
-    """Number of variables of bounds and constraints, whichever tell it."""
-    for constraint in constraints if isinstance(constraints, (list, tuple)) else (constraints,):
-        if isinstance(constraint, scipy.optimize.LinearConstraint):
-            return (
-                constraint.A.shape[1] if scipy.sparse.issparse(constraint.A) else np.atleast_2d(constraint.A).shape[1]
-            )
-    if isinstance(bounds, scipy.optimize.Bounds):
-        return max(np.size(bounds.lb), np.size(bounds.ub))
-    return len(bounds)
-
-
-def polytope_from_scipy(bounds, constraints=()):
-    """The down-closed polytope of SciPy's bounds and linear constraints; see `Polytope.from_scipy`."""
-    n = _n_variables(bounds, constraints)
-    lower, upper = _as_bounds(bounds, n)
-    shifted = np.flatnonzero(lower != 0.0)
-    if shifted.size:
-        names = listed(f"{entry('lb', (j,))} = {lower[j]:g}" for j in shifted)
-        raise ValueError(f"not down-closed: lower bounds that are not 0: {names}; substitute x = lb + y")
-    P, reasons = set_of_rows(*_as_rows(constraints, n), lower, upper)
-    if reasons:
-        raise ValueError(f"not down-closed: {listed(reasons)}; use GeneralPolytope for such a set")
-    return Polytope(np.zeros((0, n)), np.zeros(0), P.upper) if isinstance(P, Box) else P
 
 
 class _Minimized:
@@ -164,10 +98,10 @@ def scipy_method(method="auto"):
 
     def run(fun, x0, args=(), jac=None, hess=None, hessp=None, bounds=None, constraints=(), callback=None, **options):
         x0 = as_vector(x0, "x0")
-        shift, upper = _as_bounds(bounds, x0.size)
-        P, reasons = set_of_rows(*_as_rows(constraints, x0.size), shift, upper)
+        shift, upper = bounds_from_scipy(bounds, x0.size)
+        P, reasons = set_of_rows(*rows_from_scipy(constraints, x0.size), shift, upper)
         if reasons and name in _DOWN_CLOSED:
-            raise UnsupportedError(f"{name} needs a down-closed set, which this one is not: {listed(reasons)}")
+            raise UnsupportedError(f"{name} needs a down-closed set, which this one is not: {first_few(reasons)}")
         if "maxiter" in options:
             options["max_iter"] = options.pop("maxiter")
         if "x0" in inspect.signature(METHODS[name]).parameters:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from drsub_fast._checks import first_few
 from drsub_fast.batch.many import maximize_iter, unsolved
 from drsub_fast.batch.stacked import maximize_stacked, problems_of_stack
 from drsub_fast.batch.tables import KINDS, write_results
@@ -22,7 +23,6 @@ from drsub_fast.engine.threads import worker_count
 from drsub_fast.errors import CheckpointError, UnsupportedError
 from drsub_fast.methods import METHODS
 from drsub_fast.problems.files import read_problem
-from drsub_fast.problems.standard_form import listed
 from drsub_fast.result import Status
 
 FAILURES, INTERRUPTED = 1, 130
@@ -204,6 +204,6 @@ def run_batch(args):
     print(f"{'results':14}{args.out}")
     failed = [name for name, status in zip(names, statuses, strict=True) if status is Status.FAILED]
     if failed:
-        print(f"drsub-fast: {len(failed)} problems failed: {listed(failed)}; see 'message'", file=sys.stderr)
+        print(f"drsub-fast: {len(failed)} problems failed: {first_few(failed)}; see 'message'", file=sys.stderr)
         return FAILURES
     return 0

@@ -339,5 +339,8 @@ def reproduce(path, folder, strengths=STRENGTHS, methods=PAPER_METHODS, n_jobs=N
         strength = strengths[(len(strengths) - 1) // 2]
         title = rf"{shown.left.title()}, {shown.right.title()}, $\lambda$ = {strength:g}"
         paths.append(Path(folder) / "debates.png")
-        draw_summaries(rows, trajectories(shown, strength, methods), title).savefig(paths[1], dpi=110)
+        values = mean_over_tasks(rows, lambda row: row.value)
+        ratios = mean_over_tasks(rows, lambda row: row.rounded - row.greedy)
+        curves = trajectories(shown, strength, methods)
+        draw_summaries(values, ratios, len(tasks), curves, title).savefig(paths[1], dpi=110)
     return f"{format_summary(rows)}\n\n  {len(rows)} runs in {seconds:.1f} s", paths

@@ -3,16 +3,18 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from drsub_fast.experiments.debates import mean_over_tasks
 from drsub_fast.experiments.synthetic_figures import STYLES
 
 
-def draw_summaries(rows, curves, title):
+def draw_summaries(values, ratios, n_tasks, curves, title):
     """Figure of the debates: value against strength, value against iteration, rounded sets against greedy.
 
     Parameters
     ----------
-    rows : list of SummaryRow
+    values, ratios : dict
+        Softmax values, and log ratios of the rounded sets to greedy's: ``{method: (strengths, means)}``.
+    n_tasks : int
+        Number of pairs that the means are over.
     curves : dict of ndarray
         As from `trajectories`.
     title : str
@@ -24,12 +26,11 @@ def draw_summaries(rows, curves, title):
     """
     figure = Figure(figsize=(10.2, 3.2), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
-    for axis, score in ((left, lambda row: row.value), (right, lambda row: row.rounded - row.greedy)):
-        for method, (strengths, means) in mean_over_tasks(rows, score).items():
+    for axis, scores in ((left, values), (right, ratios)):
+        for method, (strengths, means) in scores.items():
             label, marker, colour = STYLES[method]
             axis.plot(strengths, means, label=label, marker=marker, color=colour, markersize=5, linewidth=1.2)
         axis.set_xlabel(r"Weight $\lambda$ of the match")
-    n_tasks = len({(row.left, row.right) for row in rows})
     left.set_title(f"(a) mean of {n_tasks} pairs", fontsize="medium")
     left.set_ylabel("Softmax value")
     for method, values in curves.items():

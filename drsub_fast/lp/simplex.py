@@ -31,9 +31,9 @@ largest gain. The tolerances below are absolute.
 import math
 from collections import namedtuple
 
+from drsub_fast.engine.codes import NEEDS_SOLVER, OK, PAUSED
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import dot
-from drsub_fast.sets.base import NEEDS_SOLVER, OK, PAUSED
 
 #: The tableau is T - U[:k]' W[:k], with k pivots in the log; T, U and W are padded with zeros, see `_shape`. There are
 #: few other arrays, of many rows: a tuple of many arrays takes long to compile.

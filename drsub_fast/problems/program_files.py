@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import scipy
 
+from drsub_fast._checks import first_few
 from drsub_fast.lp.highs import read_program, write_program
 from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.problems.standard_form import listed, standard_form
+from drsub_fast.problems.standard_form import standard_form
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.polytope import Polytope
 
@@ -22,7 +23,7 @@ def read_mps_or_lp(path):
     """Reads a quadratic program in MPS or LP format as a `Problem`; ValueError if that is impossible."""
     program = read_program(path)
     if program.integer.any():
-        names = listed(f"x[{j}]" for j in np.flatnonzero(program.integer))
+        names = first_few(f"x[{j}]" for j in np.flatnonzero(program.integer))
         raise ValueError(f"integer variables are not supported: {names}")
     return standard_form(
         program.H, program.h, program.c, program.A, program.row_lower, program.row_upper, program.lower,

@@ -31,14 +31,10 @@ from copy import copy
 import numpy as np
 
 from drsub_fast._checks import as_function, as_vector, one_of
+from drsub_fast.engine.codes import FAILED, NEEDS_SOLVER, OK, PAUSED
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import OracleError, UnsupportedError
-
-OK = 0
-NEEDS_SOLVER = 1
-PAUSED = 2
-FAILED = 3
 
 #: Names of linear oracles (`frank_wolfe` says what they are).
 ORACLES = ("auto", "highs", "kernel")

@@ -7,7 +7,7 @@ from functools import cache, cached_property
 import numpy as np
 import scipy
 
-from drsub_fast._checks import as_array, as_vector, entry, require_at_least
+from drsub_fast._checks import as_array, as_vector, entry, first_few, require_at_least
 from drsub_fast.engine.jit import address_of, call_at, kernel
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.projection import project_onto_rows
@@ -20,6 +20,7 @@ from drsub_fast.lp.simplex import (
     simplex_track,
 )
 from drsub_fast.sets.base import NEEDS_SOLVER, FeasibleSet, register_set
+from drsub_fast.sets.rows import bounds_from_scipy, rows_from_scipy, rows_from_zero, variables_in_scipy
 
 #: How the oracle answers: by the compiled simplex where it can, or by the solver alone.
 KERNEL, SOLVER = 0, 1
@@ -227,9 +228,16 @@ class Polytope(FeasibleSet):
         >>> ds.Polytope.from_scipy(Bounds(0.0, 1.0), LinearConstraint([[1.0, 2.0]], ub=1.5))
         Polytope(m=1, n=2)
         """
-        from drsub_fast.scipy_interface import polytope_from_scipy
-
-        return polytope_from_scipy(bounds, constraints)
+        n = variables_in_scipy(bounds, constraints)
+        lower, upper = bounds_from_scipy(bounds, n)
+        shifted = np.flatnonzero(lower != 0.0)
+        if shifted.size:
+            names = first_few(f"{entry('lb', (j,))} = {lower[j]:g}" for j in shifted)
+            raise ValueError(f"not down-closed: lower bounds that are not 0: {names}; substitute x = lb + y")
+        rows = rows_from_zero(*rows_from_scipy(constraints, n), lower, upper)
+        if rows.reasons:
+            raise ValueError(f"not down-closed: {first_few(rows.reasons)}; use GeneralPolytope for such a set")
+        return cls(rows.A, rows.b, rows.upper)
 
     def __repr__(self):
         return f"Polytope(m={self.m}, n={self.n})"

@@ -19,6 +19,18 @@ from functools import cached_property
 import numpy as np
 
 from drsub_fast._checks import as_count, as_function, as_real, as_vector, one_of
+from drsub_fast.engine.codes import (
+    BREAK,
+    CONVERGED,
+    FAILED,
+    FINISHED,
+    NEEDS_PROJECTION,
+    NEEDS_SOLVER,
+    NON_FINITE,
+    OK,
+    PAUSED,
+    STALLED,
+)
 from drsub_fast.engine.jit import Kernel, kernel, plain, type_code
 from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.engine.vector import assign
@@ -32,13 +44,10 @@ from drsub_fast.objectives.base import (
     settle,
 )
 from drsub_fast.result import Guarantee, Result, Status, Trace
-from drsub_fast.sets.base import FAILED, NEEDS_SOLVER, OK, ORACLES, PAUSED, follow, lmo, set_carve, set_size, track
+from drsub_fast.sets.base import ORACLES, follow, lmo, set_carve, set_size, track
 from drsub_fast.sets.problem import require_problem
 
 logger = logging.getLogger("drsub_fast")
-
-# Codes of a loop beyond those of the oracle (OK, NEEDS_SOLVER, PAUSED, FAILED).
-NEEDS_PROJECTION, BREAK, CONVERGED, FINISHED, STALLED, NON_FINITE = range(10, 16)
 
 # Entries of `State.control`.
 K, STARTED, SUPPLIED, VERTEX, TRACKED, N_LMO, BEST_K, CLOSING = range(8)

@@ -147,12 +147,8 @@ def test_figures_show_all_methods(tmp_path):
     from drsub_fast.experiments.debates_figures import draw_choices, draw_summaries
 
     methods = PAPER_METHODS
-    rows = [
-        SummaryRow("A", "B", 3, strength, method, strength, 0.0, 1.0, 0.1, 0.5, 0.4)
-        for strength in (0.1, 0.2)
-        for method in methods
-    ]
-    figure = draw_summaries(rows, {method: np.arange(3.0) for method in methods}, "title")
+    means = {method: ([0.1, 0.2], [1.0, 2.0]) for method in methods}
+    figure = draw_summaries(means, means, 1, {method: np.arange(3.0) for method in methods}, "title")
     assert [len(axis.lines) for axis in figure.axes] == [3, 3, 4]
     figure.savefig(tmp_path / "figure.png")
     items = digits.DigitItems(np.zeros((4, 8, 8)), np.array([1, 0, 1, 0]), np.ones(4), None)

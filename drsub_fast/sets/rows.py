@@ -1,0 +1,193 @@
+"""Bounds and linear rows, of SciPy or of a file, as arrays: which rows count, and whether they are down-closed.
+
+    row_lower <= A x <= row_upper, lower <= x <= upper,  with x = lower + y.
+
+The set of the y is down-closed where its rows show it: entries and right-hand sides at least 0, lower sides that the
+bounds imply.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+from drsub_fast._checks import entry, first_few
+from drsub_fast.errors import UnsupportedError
+
+#: Part of a row's magnitude that counts as rounding.
+_ROUNDING = 1e-12
+
+
+class Rows(NamedTuple):
+    """{y : A y <= b, A_eq y = b_eq, 0 <= y <= upper}.
+
+    Attributes
+    ----------
+    A, b : ndarray or sparse matrix, shape (m, n), and ndarray, shape (m,)
+        Inequalities that the bounds do not imply.
+    A_eq, b_eq : sparse matrix, shape (m_eq, n), and ndarray, shape (m_eq,)
+        Equations.
+    upper : ndarray, shape (n,)
+        Finite.
+    reasons : tuple of str
+        Why the set is not known to be down-closed, entry by entry; empty if A >= 0, b >= 0 and there is no equation.
+    """
+
+    A: np.ndarray
+    b: np.ndarray
+    A_eq: np.ndarray
+    b_eq: np.ndarray
+    upper: np.ndarray
+    reasons: tuple
+
+
+def _require_finite_bounds(lower, upper):
+    bad = np.flatnonzero(~np.isfinite(lower))
+    if bad.size:
+        names = first_few(f"x[{j}]" for j in bad)
+        raise ValueError(f"no lower bound on {names}: the set must be bounded below")
+    crossed = np.flatnonzero(upper < lower)
+    if crossed.size:
+        j = int(crossed[0])
+        raise ValueError(f"the bounds of x[{j}] cross: {lower[j]:g} > {upper[j]:g}")
+
+
+def _implied_width(rows, room, width):
+    """Widths, tightened by the rows without negative entries where they are infinite."""
+    infinite = ~np.isfinite(width)
+    if not infinite.any():
+        return width
+    smallest = rows.min(axis=1).toarray().ravel() if rows.shape[0] else np.zeros(0)
+    usable = (smallest >= 0.0) & np.isfinite(room)
+    dense = rows[usable].toarray()
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        ratios = np.where(dense > 0.0, np.maximum(room[usable], 0.0)[:, None] / dense, np.inf)
+    width = np.where(infinite, np.minimum(width, ratios.min(axis=0, initial=np.inf)), width)
+    open_ended = np.flatnonzero(~np.isfinite(width))
+    if open_ended.size:
+        names = first_few(f"x[{j}]" for j in open_ended)
+        raise ValueError(f"no upper bound on {names}, and no row implies one: give upper bounds")
+    return width
+
+
+def _snapped(side, magnitude):
+    """A side of the rows, zero where it is rounding."""
+    return np.where(np.abs(side) <= _ROUNDING * magnitude, 0.0, side)
+
+
+def rows_from_zero(A, row_lower, row_upper, lower, upper):
+    """The set of the y = x - lower, as `Rows`.
+
+    Parameters
+    ----------
+    A : ndarray or scipy.sparse matrix, shape (m, n)
+        Rows.
+    row_lower, row_upper : ndarray, shape (m,)
+        Sides of the rows; infinite where there is none.
+    lower, upper : ndarray, shape (n,)
+        Bounds; the upper ones may be infinite where rows without negative entries imply them.
+
+    Returns
+    -------
+    Rows
+        Dense where A is.
+
+    Raises
+    ------
+    ValueError
+        For bounds that are missing or cross, or a row that no point within the bounds satisfies.
+    """
+    _require_finite_bounds(lower, upper)
+    rows = scipy.sparse.csr_array(A, dtype=np.float64)
+    start = rows @ lower
+    magnitude = np.abs(rows) @ np.abs(lower)
+    with np.errstate(invalid="ignore"):
+        high = _snapped(row_upper - start, magnitude + np.where(np.isfinite(row_upper), np.abs(row_upper), 0.0))
+        low = _snapped(row_lower - start, magnitude + np.where(np.isfinite(row_lower), np.abs(row_lower), 0.0))
+    width = _implied_width(rows, high, upper - lower)
+    # Sides that the bounds imply say nothing.
+    least, most = rows.minimum(0.0) @ width, rows.maximum(0.0) @ width
+    slack = _ROUNDING * (np.abs(rows) @ width)
+    impossible = np.flatnonzero((high < least - slack) | (low > most + slack))
+    if impossible.size:
+        raise ValueError(f"the set is empty: {first_few(f'row {i}' for i in impossible)} cannot hold within the bounds")
+    has_negative = rows.minimum(0.0).sum(axis=1) < 0.0
+    has_positive = rows.maximum(0.0).sum(axis=1) > 0.0
+    from_above = np.isfinite(high) & (~has_negative | (high < most - slack))
+    from_below = low > least + slack
+    reasons = _reasons(rows, high, low, from_above, from_below, has_negative, has_positive)
+    equal = from_above & from_below & (low >= high)
+    above, below = from_above & ~equal, from_below & ~equal
+    sides = scipy.sparse.vstack([rows[above], -rows[below]], format="csc")
+    return Rows(
+        sides if scipy.sparse.issparse(A) else sides.toarray(), np.concatenate([high[above], -low[below]]),
+        rows[equal].tocsc(), high[equal], width, reasons,
+    )  # fmt: skip
+
+
+def _reasons(rows, high, low, from_above, from_below, has_negative, has_positive):
+    """Why {0 <= y, rows y <= high where from_above, rows y >= low where from_below} may not be down-closed."""
+    equal = from_above & from_below & (low >= high)
+    reasons = [f"row {i} is an equation" for i in np.flatnonzero(equal)]
+    upper_side, lower_side = from_above & ~equal, from_below & ~equal
+    for i in np.flatnonzero(upper_side & has_negative):
+        row = rows[[i]].tocoo()
+        reasons += [
+            f"{entry('A', (i, j))} = {a:g} is negative" for j, a in zip(row.col, row.data, strict=True) if a < 0
+        ]
+    reasons += [f"row {i} excludes the lower bounds: its room is {high[i]:g}" for i in np.flatnonzero(high < 0.0)]
+    # A lower side is harmless where the row is the negative of a row without negative entries.
+    for i in np.flatnonzero(lower_side & (has_positive | (low > 0.0))):
+        reasons.append(f"row {i} has a lower side, {low[i]:g} above its value at the lower bounds")
+    return tuple(reasons)
+
+
+def bounds_from_scipy(bounds, n):
+    """(lower, upper), shape (n,): from `Bounds` or pairs (low, high) with None for none."""
+    if bounds is None:
+        return np.full(n, -np.inf), np.full(n, np.inf)
+    if isinstance(bounds, scipy.optimize.Bounds):
+        return tuple(np.array(np.broadcast_to(side, n), np.float64) for side in (bounds.lb, bounds.ub))
+    pairs = list(bounds)
+    if len(pairs) != n or any(len(pair) != 2 for pair in pairs):
+        raise ValueError(f"bounds must be {n} pairs (low, high), or scipy.optimize.Bounds")
+    lower = [-np.inf if low is None else float(low) for low, _ in pairs]
+    return np.array(lower), np.array([np.inf if high is None else float(high) for _, high in pairs])
+
+
+def rows_from_scipy(constraints, n):
+    """(A, row_lower, row_upper) of one or several linear constraints."""
+    if constraints is None:
+        constraints = ()
+    if not isinstance(constraints, (list, tuple)):
+        constraints = (constraints,)
+    blocks, lower, upper = [], [], []
+    for constraint in constraints:
+        if not isinstance(constraint, scipy.optimize.LinearConstraint):
+            raise UnsupportedError(f"a {type(constraint).__name__} is not a scipy.optimize.LinearConstraint")
+        A = constraint.A if scipy.sparse.issparse(constraint.A) else np.atleast_2d(constraint.A)
+        if A.shape[1] != n:
+            raise ValueError(f"a LinearConstraint has {A.shape[1]} columns, expected {n}")
+        values = A.data if scipy.sparse.issparse(A) else A
+        if not np.isfinite(values).all():
+            raise ValueError("a LinearConstraint has an entry that is not finite")
+        blocks.append(A)
+        lower.append(np.broadcast_to(constraint.lb, A.shape[0]))
+        upper.append(np.broadcast_to(constraint.ub, A.shape[0]))
+    if not blocks:
+        return np.zeros((0, n)), np.zeros(0), np.zeros(0)
+    sparse = any(map(scipy.sparse.issparse, blocks))
+    A = scipy.sparse.vstack(blocks, format="csr") if sparse else np.vstack(blocks)
+    return A, np.concatenate(lower).astype(np.float64), np.concatenate(upper).astype(np.float64)
+
+
+def variables_in_scipy(bounds, constraints):
+    """Number of variables of bounds and constraints, whichever tell it."""
+    for constraint in constraints if isinstance(constraints, (list, tuple)) else (constraints,):
+        if isinstance(constraint, scipy.optimize.LinearConstraint):
+            return (
+                constraint.A.shape[1] if scipy.sparse.issparse(constraint.A) else np.atleast_2d(constraint.A).shape[1]
+            )
+    if isinstance(bounds, scipy.optimize.Bounds):
+        return max(np.size(bounds.lb), np.size(bounds.ub))
+    return len(bounds)
