@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 import drsub_fast as ds
 from drsub_fast.instances import quadratic_exponential, quadratic_uniform
 from drsub_fast.proofs.kkt_milp import kkt_milp
-from drsub_fast.proofs.quadratic import magnitude, quadratic_program
+from drsub_fast.proofs.program import magnitude, quadratic_program
 from drsub_fast.proofs.search import Incumbent, Limits
 
 GAP = 1e-6

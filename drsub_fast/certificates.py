@@ -20,7 +20,7 @@ from drsub_fast._checks import as_real, as_vector, one_of
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.proofs.doubly_nonnegative import BOUND, GAP, OBJECTIVE, STEPPED, improve, relaxation
-from drsub_fast.proofs.quadratic import interval_bound, magnitude, quadratic_program, unit_form
+from drsub_fast.proofs.program import interval_bound, magnitude, quadratic_program, unit_form
 from drsub_fast.solvers.run import solver_upper
 
 #: Largest number of variables for `dnn_bound`.
@@ -168,7 +168,7 @@ def dnn_bound(f, P, time_limit=None):
     scale = magnitude(program)
     if scale == 0.0 or len(form.free) == 0:
         return float(f.c + bound)
-    data, iterate = relaxation(form.H / scale, form.h / scale, form.A)
+    data, iterate = relaxation(form.H / scale, form.h / scale, form.rows)
     numbers = iterate.numbers
     while time.perf_counter() < deadline and improve(data, iterate) == STEPPED:
         if numbers[GAP] <= _DNN_GAP * max(1.0, abs(numbers[OBJECTIVE])):

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 import drsub_fast as ds
-from drsub_fast.proofs.quadratic import quadratic_program
+from drsub_fast.proofs.program import quadratic_program
 
 
 def random_instance(seed, n, m, budget=False):
@@ -50,10 +50,10 @@ def best_by_faces(H, h, A, b, upper):
 def known_maximum(f, P):
     """max f over P by enumeration of faces."""
     program = quadratic_program(f, P)
-    return best_by_faces(*program) + f.c
+    return best_by_faces(*program[:5]) + f.c
 
 
 def known_minimum(f, P):
     """min f over P by enumeration of faces."""
     program = quadratic_program(f, P)
-    return f.c - best_by_faces(-program.H, -program.h, *program[2:])
+    return f.c - best_by_faces(-program.H, -program.h, *program[2:5])

@@ -184,6 +184,11 @@ class HighsOracle:
         rows = np.fromiter(map(int, basis.row_status), np.int8, self._m)
         return columns, rows
 
+    def row_duals(self):
+        """Multipliers of the rows at the last vertex, shape (m,): at least 0 where the upper side is tight."""
+        scale = np.abs(self.direction).max()
+        return np.fromiter(self._model.getSolution().row_dual, np.float64, self._m) * (scale if scale > 0.0 else 1.0)
+
     def _bounds(self, upper):
         upper = np.maximum(np.asarray(upper, dtype=np.float64), self._lower)
         if np.isnan(upper).any():

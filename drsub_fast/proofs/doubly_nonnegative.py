@@ -206,7 +206,7 @@ def begin(relaxation, iterate):
         total = 0.0
         for j in range(1, N):
             total -= V[a, j]
-        most = max(most, total)
+        most = max(most, total / V[a, 0])
     x = np.full(N - 1, 0.5 / most)
     inverse = _centre(V, x)
     Z[0, 0] = 1.0
@@ -415,7 +415,7 @@ def improve(relaxation, iterate):
     return STEPPED
 
 
-def relaxation(H, h, A):
+def relaxation(H, h, rows):
     """Data and first iterate of the relaxation.
 
     Parameters
@@ -423,22 +423,20 @@ def relaxation(H, h, A):
     H : ndarray, shape (n, n)
         Symmetric, of any sign.
     h : ndarray, shape (n,)
-    A : ndarray, shape (m, n)
-        Rows A x <= 1, non-negative, that together imply x <= 1.
+    rows : ndarray, shape (m, n + 1)
+        Rows (d, -a) of a'x <= d, d > 0 and a >= 0, that together imply x <= 1.
 
     Returns
     -------
     Relaxation, Iterate
     """
-    n, m = len(h), len(A)
-    N, L = n + 1, n + 1 + m
+    N, L = len(h) + 1, len(h) + 1 + len(rows)
     C = np.zeros((N, N))
     C[1:, 1:] = 0.5 * H
     C[0, 1:] = C[1:, 0] = 0.5 * h
     V = np.zeros((L, N))
     V[:N] = np.eye(N)
-    V[N:, 0] = 1.0
-    V[N:, 1:] = -A
+    V[N:] = rows
     row, col = np.triu_indices(N)
     K = len(row)
     place = np.empty((N, N), np.int64)

@@ -24,7 +24,8 @@ from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic, QuadraticParams
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.kkt_milp import kkt_milp
-from drsub_fast.proofs.quadratic import branch_and_bound, constraint_rows, magnitude, quadratic_program
+from drsub_fast.proofs.program import constraint_rows, magnitude, quadratic_program
+from drsub_fast.proofs.quadratic import branch_and_bound
 from drsub_fast.proofs.search import Incumbent, Limits, Proof, time_left
 from drsub_fast.proofs.softmax import separable_bounds
 from drsub_fast.result import Guarantee, Result, Status, Trace
@@ -69,7 +70,12 @@ def _require_sizes(f, P, method):
 
 def _as_polytope(f, P):
     """The same set with rows: one compiled local solver then serves all sets."""
-    A, b = constraint_rows(P)
+    if not P.is_down_closed:
+        raise UnsupportedError(
+            f"a global optimum over {P!r} cannot be proved: the set is not down-closed; use maximize(f, P) for a local "
+            "one"
+        )
+    A, b, *_ = constraint_rows(P)
     return Polytope(A, b, solver_upper(f, P))
 
 
@@ -217,7 +223,7 @@ def global_maximum(
 
 def _zero_is_minimum(program, P):
     """Whether h_j + min over P of (H_j x) / 2 >= 0 for all j: then f(x) - f(0) = sum_j x_j (h_j + H_j x / 2) >= 0."""
-    H, h, _, _, upper = program
+    H, h, upper = program.H, program.h, program.upper
     for j in np.flatnonzero(upper > 0.0):
         if h[j] < 0.0:
             return False

@@ -21,18 +21,23 @@ multiply; the doubly non-negative bounds have no such reservation.
 import numpy as np
 
 from drsub_fast.lp.highs import HighsOracle, maximize_mixed_integer
-from drsub_fast.proofs.quadratic import interval_bound, unit_form
+from drsub_fast.proofs.program import interval_bound, unit_form
 from drsub_fast.proofs.search import Proof, time_left, tolerance
 from drsub_fast.result import Status
 
 _STATUS = {"Optimal": Status.OPTIMAL, "Time limit reached": Status.TIME_LIMIT}
 
 
+def _rows(form):
+    """The node's rows as A x <= 1."""
+    return -form.rows[:, 1:] / form.rows[:, :1]
+
+
 def _gradient_ranges(form):
     """Smallest and largest value of every gradient entry over the set, by 2n warm linear programs."""
     n = len(form.h)
-    ones = np.ones(n)
-    oracle = HighsOracle(form.A, np.ones(len(form.A)), ones)
+    ones, A = np.ones(n), _rows(form)
+    oracle = HighsOracle(A, np.ones(len(A)), ones)
     low, high = np.empty(n), np.empty(n)
     for j in range(n):
         high[j] = form.h[j] + form.H[j] @ oracle.maximize(form.H[j], ones)
@@ -61,7 +66,7 @@ def mixed_integer_program(form, least=None):
 
     The variables are x, y, w, the binaries "row is tight" and "x_j > 0", and p if strengthened.
     """
-    H, h, A = form.H, form.h, form.A
+    H, h, A = form.H, form.h, _rows(form)
     m, n = A.shape
     low, high = _gradient_ranges(form)
     with np.errstate(divide="ignore", invalid="ignore"):

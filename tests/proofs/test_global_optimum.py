@@ -22,7 +22,7 @@ from drsub_fast.proofs.doubly_nonnegative import (
     safe_bound,
 )
 from drsub_fast.proofs.kkt_milp import kkt_milp
-from drsub_fast.proofs.quadratic import quadratic_program, unit_form
+from drsub_fast.proofs.program import quadratic_program, unit_form
 from drsub_fast.proofs.search import Incumbent, Limits
 
 
@@ -163,7 +163,7 @@ def test_any_multipliers_give_a_bound(seed):
     f, P = random_instance(seed, 3, 2)
     program = quadratic_program(f, P)
     form = unit_form(program, np.zeros(3), program.upper)
-    data, _ = relaxation(form.H, form.h, form.A)
+    data, _ = relaxation(form.H, form.h, form.rows)
     best = known_maximum(f, P) - f.c
     for scale in (1e-3, 1e-1, 1.0, 10.0):
         W = scale * random.normal(size=(len(data.V), len(data.V)))
@@ -175,7 +175,7 @@ def test_certificate_holds_in_exact_arithmetic(n, m, seed):
     f, P = random_instance(seed, n, m)
     program = quadratic_program(f, P)
     form = unit_form(program, np.zeros(n), program.upper)
-    data, iterate = relaxation(form.H, form.h, form.A)
+    data, iterate = relaxation(form.H, form.h, form.rows)
     for _ in range(12):
         if improve(data, iterate) != STEPPED:
             break
@@ -323,7 +323,7 @@ def test_relaxation_against_clarabel():
     f, P = random_instance(3, 4, 3)
     program = quadratic_program(f, P)
     form = unit_form(program, np.zeros(4), program.upper)
-    data, iterate = relaxation(form.H, form.h, form.A)
+    data, iterate = relaxation(form.H, form.h, form.rows)
     while improve(data, iterate) == STEPPED and iterate.numbers[GAP] > 1e-8:
         pass
     V, C = data.V, data.C

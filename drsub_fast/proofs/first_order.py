@@ -1,0 +1,211 @@
+"""The doubly non-negative bound by a first-order method: for hundreds of variables, and with a bound at any time.
+
+The relaxation of `proofs.doubly_nonnegative`,
+
+    max <C, Z>   subject to   Z_00 = 1,  E Z = 0,  X = Z positive semidefinite,  Y = V Z V' >= 0,
+
+is split as Z | (X, Y) and solved by the alternating direction method of multipliers (Boyd et al. 2011; for such
+relaxations Wen, Goldfarb, Yin 2010). The variables are scaled by D = diag(1, t, .., t) and the rows of V D to norm 1:
+Z has trace at most 1 + r, r >= 1'x over the set, and t about 4 sqrt(r / n) makes its parts comparable. With
+V'V = F diag(g) F' on the null space of E and K_ij = 1 / (1 + g_i g_j) the step in Z is four products of matrices,
+
+    M = F (K o (F' [X - U + C / p + V' (Y - T) V] F)) F',
+    Z = M + (1 - M_00) / N_00 N,   N = F (K o f f') F', f = F'e_0,
+
+that in X the positive part of a symmetric matrix, and that in Y a maximum with 0. The multipliers W = -p T >= 0 give a
+proven bound whatever the accuracy (`proofs.safe_bound`), so that the method can stop after any step.
+"""
+
+import time
+from collections import namedtuple
+
+import numpy as np
+
+from drsub_fast._checks import as_real
+from drsub_fast.engine.threads import one_blas_thread
+from drsub_fast.proofs.program import interval_bound, magnitude, unit_form
+from drsub_fast.proofs.safe_bound import relaxation, safe_bound
+
+#: What the method has after some steps: the relaxation's ``objective`` <C, Z>, its ``residual`` (how far Z is from X
+#: and Y, and both from rest, in units of the objective), ``Z`` (N, N), and the multipliers ``W`` (L, L).
+Progress = namedtuple("Progress", "steps objective residual Z W")
+
+#: Scale of the variables, in units of sqrt(r / n).
+_SCALE = 4.0
+#: Over-relaxation, first penalty, and its change when the residuals differ by `_UNBALANCED` after `_REBALANCE` steps.
+_RELAX, _PENALTY, _CHANGE, _UNBALANCED, _REBALANCE = 1.6, 0.3, 1.6, 3.0, 100
+#: The penalty is fixed after this many steps: a method whose penalty changes for ever need not converge.
+_SETTLED = 4000
+#: Steps between bounds.
+_EVERY = 25
+#: The bound is as good as the relaxation's when it is within this part of the gap asked for.
+_AT_LIMIT = 0.1
+_MAX_STEPS = 20_000
+
+
+def _positive_part(A):
+    """The positive semidefinite part of a symmetric matrix."""
+    values, Q = np.linalg.eigh(A)
+    k = int(np.searchsorted(values, 0.0))
+    if 2 * k >= len(values):
+        Q = Q[:, k:]
+        return (Q * values[k:]) @ Q.T
+    Q = Q[:, :k]
+    return A - (Q * values[:k]) @ Q.T
+
+
+def _null_space(E):
+    """Orthonormal columns that E maps to 0."""
+    _, sizes, T = np.linalg.svd(E)
+    rank = int((sizes > 1e-10 * sizes.max(initial=0.0)).sum())
+    return T[rank:].T
+
+
+class _Lift:
+    """Z -> V Z V' and its adjoint, for V = [I; B]."""
+
+    def __init__(self, B):
+        self.B, self.N = B, B.shape[1]
+
+    def __call__(self, Z):
+        B, N = self.B, self.N
+        L = N + len(B)
+        Y = np.empty((L, L))
+        BZ = B @ Z
+        Y[:N, :N] = Z
+        Y[N:, :N] = BZ
+        Y[:N, N:] = BZ.T
+        Y[N:, N:] = BZ @ B.T
+        return Y
+
+    def adjoint(self, Y):
+        B, N = self.B, self.N
+        side = B.T @ (Y[N:, :N] + 0.5 * (Y[N:, N:] @ B))
+        return Y[:N, :N] + side + side.T
+
+
+def multipliers(data, every=_EVERY):
+    """Yields `Progress` after every few steps, without end.
+
+    Parameters
+    ----------
+    data : Relaxation
+        A node's data (`proofs.safe_bound.relaxation`).
+    every : int
+        Steps between two reports.
+    """
+    N = len(data.C)
+    scale = np.ones(N)
+    scale[1:] = _SCALE * np.sqrt(data.radius / (N - 1))
+    B = data.V[N:] * scale
+    norms = np.linalg.norm(B, axis=1)
+    B /= norms[:, None]
+    undo = np.concatenate([1.0 / scale, 1.0 / norms])
+    C = data.C * np.outer(scale, scale)
+    size = np.linalg.norm(C)
+    C /= size
+
+    lift = _Lift(B)
+    null = _null_space(data.E * scale) if len(data.E) else np.eye(N)
+    g, F = np.linalg.eigh(null.T @ (np.eye(N) + B.T @ B) @ null)
+    F = np.ascontiguousarray(null @ F)
+    FT = np.ascontiguousarray(F.T)
+    K = 1.0 / (1.0 + np.outer(g, g))
+    unit = F @ (K * np.outer(F[0], F[0])) @ FT
+    unit /= unit[0, 0]
+
+    Z = np.zeros((N, N))
+    Z[0, 0] = 1.0
+    X, Y = Z.copy(), np.maximum(lift(Z), 0.0)
+    U, T = np.zeros_like(X), np.zeros_like(Y)
+    penalty = _PENALTY
+    steps = 0
+    while True:
+        steps += 1
+        right = X - U + C / penalty + lift.adjoint(Y - T)
+        M = F @ (K * (FT @ right @ F)) @ FT
+        Z = M + (1.0 - M[0, 0]) * unit
+        Z = 0.5 * (Z + Z.T)
+        VZ = lift(Z)
+        ahead = _RELAX * Z + (1.0 - _RELAX) * X + U
+        last_X, last_Y = X, Y
+        X = _positive_part(ahead)
+        U = ahead - X
+        T += _RELAX * VZ + (1.0 - _RELAX) * Y
+        Y = np.maximum(T, 0.0)
+        T -= Y
+        report, balance = steps % every == 0, steps % _REBALANCE == 0 and steps <= _SETTLED
+        if not (report or balance):
+            continue
+        primal = np.hypot(np.linalg.norm(Z - X), np.linalg.norm(VZ - Y))
+        dual = penalty * np.hypot(np.linalg.norm(X - last_X), np.linalg.norm(Y - last_Y))
+        if report:
+            W = (-penalty * size) * T * np.outer(undo, undo)
+            lifted = Z * np.outer(scale, scale)
+            objective = size * float(np.vdot(C, Z))
+            yield Progress(steps, objective, size * float(max(primal, dual)), lifted, W)
+        if balance and max(primal, dual) > _UNBALANCED * min(primal, dual):
+            factor = _CHANGE if primal > dual else 1.0 / _CHANGE
+            penalty *= factor
+            U /= factor
+            T /= factor
+
+
+@one_blas_thread()
+def first_order_bound(program, value=None, gap=1e-2, time_limit=None, max_steps=_MAX_STEPS):
+    """An upper bound on a quadratic program's maximum, proven whatever ends the search for it.
+
+    Parameters
+    ----------
+    program : QuadraticProgram
+        From `proofs.program.quadratic_program`: f without its constant, over any set with finitely many rows.
+    value : float, optional
+        The largest value known, without f's constant.
+    gap : float
+        The search ends at a bound of value + gap * max(|value|, 1e-3 s), s the largest term of f over the box; or when
+        the bound is within a tenth of that from what the relaxation can give.
+    time_limit : float, optional
+        Seconds.
+    max_steps : int
+        Steps of the method.
+
+    Returns
+    -------
+    float
+        Never above the bound by one linear program; -inf for an empty set. Ctrl-C ends the search as the time
+        limit does.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> from drsub_fast.proofs.program import quadratic_program
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> program = quadratic_program(f, ds.Budget(1.0, [1.0, 1.0]))
+    >>> round(first_order_bound(program, gap=1e-6), 4)
+    0.5625
+    """
+    deadline = np.inf if time_limit is None else time.perf_counter() + as_real(time_limit, "time_limit", lower=0.0)
+    form = unit_form(program, program.lower, program.upper)
+    if form is None:
+        return -np.inf
+    bound = interval_bound(form)
+    if len(form.free) == 0:
+        return bound
+    floor = 1e-3 * magnitude(program)
+    data = relaxation(form)
+    bound = min(bound, form.constant + data.linear)
+    try:
+        for progress in multipliers(data):
+            bound = min(bound, form.constant + safe_bound(data, progress.W).bound)
+            reached = form.constant + progress.objective
+            known = reached if value is None else value
+            allowed = gap * max(abs(known), floor)
+            if value is not None and bound <= value + allowed:
+                break
+            if max(progress.residual, bound - reached) <= _AT_LIMIT * allowed:
+                break
+            if progress.steps >= max_steps or time.perf_counter() >= deadline:
+                break
+    except KeyboardInterrupt:
+        pass
+    return float(bound)
