@@ -23,8 +23,9 @@ FLOORS = (
     ("methods",),
     ("batch", "discrete", "scipy_interface"),
     ("experiments",),
+    ("__init__",),
     ("cli",),
-    ("__init__", "__main__"),
+    ("__main__",),
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
