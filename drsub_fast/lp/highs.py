@@ -3,16 +3,19 @@
 One model per solve: between calls only the cost and the column bounds change, so each run of the (dual or
 primal) simplex starts from the last basis. What the wrapper takes care of:
 
-- HiGHS's tolerances are absolute, so the cost is divided by its largest magnitude: with max|c| = 1e-7 an
-  unscaled cost loses 2.6e-2 of the optimal value, a scaled one 4e-14.
+- HiGHS's tolerances are absolute, so it is given a scaled program: columns in units of their sizes, rows in units of
+  their largest term or side, all powers of two. In units of 1e-8 an unscaled row may be broken by four times its side.
+  The cost is divided by its largest gain, or magnitude: with max|c| = 1e-7 an unscaled cost loses 2.6e-2 of the optimal
+  value, a scaled one 4e-14.
 - A run may end without an optimum and still leave a vector behind (that of the previous call, or zeros):
   both the run status and the model status are checked, and anything but an optimum raises.
 - HiGHS accepts infinite costs and sometimes NaN, and a bound of -1e-16 is infeasible to it: inputs are checked,
   and bounds clipped.
-- Matrix entries below a threshold are dropped: it is set to its minimum, and a model that still has such
-  entries is refused with HiGHS's warning.
+- HiGHS drops matrix entries below 1e-12 with a warning. Of a scaled row they are less than rounding in its other
+  entries; they are left out beforehand.
 - Tightening HiGHS's tolerances does not improve its primal values; solving once more with the factors of
-  the final basis does (from 1e-7 to 1e-13), and is cheap beside a run.
+  the final basis does (from 1e-7 to 1e-13), and is cheap beside a run. What a row still misses is mended by the
+  functions of `lp.rows`.
 - ``threads`` is never set: HiGHS's scheduler belongs to the whole process, and a size other than the one
   it started with makes a run fail.
 
@@ -29,6 +32,7 @@ import scipy
 from highspy import _core
 
 from drsub_fast.errors import OracleError
+from drsub_fast.lp.rows import move_into_rows, powers_of_two, shrink_into_rows
 
 # The base class: highspy.Highs prints a banner and switches callbacks on in its constructor.
 _Model = _core._Highs
@@ -39,7 +43,12 @@ _OPTIONS = {
     "presolve": "off",
     "parallel": "off",
     "dual_feasibility_tolerance": 1e-10,
+    "primal_feasibility_tolerance": 1e-10,
+    "small_matrix_value": 1e-12,
 }
+_SMALLEST_ENTRY = 1e-12
+#: Of a down-closed program: costs below minus this, in units of the largest gain, can only keep a variable at 0.
+_LARGEST_LOSS = 1e6
 _BASIC = int(_core.HighsBasisStatus.kBasic)
 _COLUMN_WISE, _TRIANGULAR, _MAXIMIZE = 1, 1, -1
 # A refinement that moves a value by more than this, relative, is no refinement.
@@ -66,6 +75,9 @@ class HighsOracle:
         Lower sides of the rows; by default none. Equal to ``b`` for equations.
     lower : ndarray, shape (n,), optional
         Lower bounds of the columns; by default 0.
+    sizes : ndarray, shape (n,), optional
+        How large each variable can be over the rows and bounds; 0 for one that is 0 throughout. By default the larger
+        of its bounds.
 
     Attributes
     ----------
@@ -86,18 +98,28 @@ class HighsOracle:
     array([1. , 0.5])
     """
 
-    def __init__(self, A, b, upper, row_lower=None, lower=None):
-        matrix = scipy.sparse.csc_matrix(A)
-        self._m, self._n = m, n = matrix.shape
-        self._matrix = A
-        # Without nonzeros HiGHS solves by inspection, and asking for its factors crashes the process.
-        self._has_factors = matrix.count_nonzero() > 0
+    def __init__(self, A, b, upper, row_lower=None, lower=None, sizes=None):
+        self._m, self._n = m, n = A.shape
+        self._A = A.tocsr() if scipy.sparse.issparse(A) else A
         self._b = np.asarray(b, dtype=np.float64)
         self._lower = np.zeros(n) if lower is None else np.array(lower, dtype=np.float64)
         self._row_lower = np.full(m, -np.inf) if row_lower is None else np.array(row_lower, dtype=np.float64)
-        self._columns = np.arange(n, dtype=np.int32)
         self.direction = np.zeros(n)
         self.upper = self._bounds(upper)
+        sizes = np.maximum(np.abs(self._lower), np.abs(self.upper)) if sizes is None else sizes
+        self._fixed = sizes <= 0.0
+        self._scale = powers_of_two(sizes)
+        matrix, row_scale = self._scaled_rows()
+        self._matrix = matrix
+        self._sides = self._row_lower / row_scale, self._b / row_scale
+        # Rows and bounds that 0 satisfies, and any point below one that does.
+        self._is_down_closed = (
+            not self._lower.any() and (self._row_lower == -np.inf).all() and matrix.data.min(initial=0.0) >= 0.0
+        )
+        # Without nonzeros HiGHS solves by inspection, and asking for its factors crashes the process.
+        self._has_factors = matrix.nnz > 0
+        self._columns = np.arange(n, dtype=np.int32)
+        self._range = self._scaled_bounds()
         self.pivots = 0
         self._model = _Model()
         for name, value in _OPTIONS.items():
@@ -111,17 +133,41 @@ class HighsOracle:
                 _MAXIMIZE,
                 0.0,
                 np.zeros(n),
-                self._lower,
-                self.upper,
-                self._row_lower,
-                self._b,
+                *self._range,
+                *self._sides,
                 matrix.indptr.astype(np.int32),
                 matrix.indices.astype(np.int32),
-                matrix.data.astype(np.float64),
+                matrix.data,
                 np.zeros(n, dtype=np.int32),
             ),
             "model",
         )
+
+    def _scaled_rows(self):
+        """The matrix in units of columns and rows, without what is nothing beside its row, and the rows' units."""
+        matrix = scipy.sparse.csc_matrix(self._A, dtype=np.float64, copy=True)
+        per_column = np.diff(matrix.indptr)
+        with np.errstate(over="ignore"):
+            matrix.data *= np.repeat(np.where(self._fixed, 0.0, self._scale), per_column)
+        if not np.isfinite(matrix.data).all():
+            raise OracleError(
+                "an entry of A times its variable's bound is above the largest float: rescale the variables or rows",
+                "Out of range",
+            )
+        largest = np.zeros(self._m)
+        np.maximum.at(largest, matrix.indices, np.abs(matrix.data))
+        for side in (self._b, self._row_lower):
+            np.maximum(largest, np.where(np.isfinite(side), np.abs(side), 0.0), out=largest)
+        row_scale = powers_of_two(largest)
+        matrix.data /= row_scale[matrix.indices]
+        matrix.data[np.abs(matrix.data) <= _SMALLEST_ENTRY] = 0.0
+        matrix.eliminate_zeros()
+        return matrix, row_scale
+
+    def _scaled_bounds(self):
+        """Bounds of the columns in their units."""
+        upper = np.where(self._fixed, self._lower, self.upper)
+        return self._lower / self._scale, upper / self._scale
 
     def maximize(self, direction, upper, time_limit=None):
         """A vertex that maximises <direction, v>.
@@ -144,7 +190,8 @@ class HighsOracle:
         ------
         OracleError
             For an input that is not finite, or when HiGHS ends without an optimum; its ``status`` is HiGHS's own
-            text, "Time limit reached" when the time is up.
+            text, "Time limit reached" when the time is up. With the status "Out of range" where the data span more
+            than doubles hold.
         """
         direction = np.array(direction, dtype=np.float64)
         if not np.isfinite(direction).all():
@@ -152,13 +199,14 @@ class HighsOracle:
         upper = self._bounds(upper)
         model = self._model
         if not np.array_equal(upper, self.upper):
-            _require(model.changeColsBounds(self._n, self._columns, self._lower, upper), "bounds")
-        self.direction, self.upper = direction, upper
-        scale = np.abs(direction).max()
-        if scale == 0.0 and not self._lower.any() and (self._row_lower <= 0.0).all() and (self._b >= 0.0).all():
+            self.upper = upper
+            self._range = self._scaled_bounds()
+            _require(model.changeColsBounds(self._n, self._columns, *self._range), "bounds")
+        self.direction = direction
+        cost = self._scaled_cost()
+        if not cost.any() and not self._lower.any() and (self._row_lower <= 0.0).all() and (self._b >= 0.0).all():
             # Every point is optimal, 0 too. A warm model would return the vertex of the previous call.
             return np.zeros(self._n)
-        cost = direction / scale if scale > 0.0 else direction
         _require(model.changeColsCost(self._n, self._columns, cost), "cost")
         # HiGHS's clock runs on from call to call.
         limit = np.inf if time_limit is None else model.getRunTime() + time_limit
@@ -169,7 +217,10 @@ class HighsOracle:
         if run_status == _core.HighsStatus.kError or model_status != _core.HighsModelStatus.kOptimal:
             status = model.modelStatusToString(model_status)
             raise OracleError(f"the linear program ended with HiGHS's status '{status}' ({run_status.name})", status)
-        return self._vertex()
+        v = np.clip(self._vertex() * self._scale, self._lower, self.upper)
+        if self._is_down_closed:
+            return shrink_into_rows(v, self._A, self._b)
+        return move_into_rows(v, self._A, self._b, self._row_lower, self.upper, self._lower)
 
     def basis(self):
         """Status of the columns and rows in the last basis.
@@ -195,14 +246,25 @@ class HighsOracle:
             raise OracleError("a bound of the linear program is NaN", "Not finite")
         return upper
 
+    def _scaled_cost(self):
+        """The direction for scaled columns, divided by what counts most in it; zeros if there is nothing to gain."""
+        largest = np.abs(self.direction).max()
+        cost = self.direction / largest * self._scale if largest > 0.0 else self.direction
+        lower, upper = self._range
+        cost = np.where(lower < upper, cost, 0.0)
+        unit = cost.max() if self._is_down_closed else np.abs(cost).max()
+        if unit <= 0.0:
+            return np.zeros(self._n)
+        return np.maximum(cost / unit, -_LARGEST_LOSS) if self._is_down_closed else cost / unit
+
     def _vertex(self):
-        """The solution, its basic variables recomputed from the factors of the final basis."""
+        """The solution in scaled units, its basic variables recomputed from the factors of the final basis."""
         solution = self._model.getSolution()
         v = np.fromiter(solution.col_value, np.float64, self._n)
         if self._has_factors:
             activity = np.fromiter(solution.row_value, np.float64, self._m)
             self._refine(v, activity)
-        return np.clip(v, self._lower, self.upper)
+        return np.clip(v, *self._range)
 
     def _refine(self, v, activity):
         """Overwrites the basic variables of v by the solution of the basis's own equations."""
@@ -214,7 +276,8 @@ class HighsOracle:
         nonbasic = v.copy()
         nonbasic[columns] = 0.0
         # A row that is not basic sits at the side it reaches; what a basic row holds does not matter.
-        side = np.where(np.abs(activity - self._b) <= np.abs(activity - self._row_lower), self._b, self._row_lower)
+        low, high = self._sides
+        side = np.where(np.abs(activity - high) <= np.abs(activity - low), high, low)
         side[-1 - basic[~is_column]] = 0.0
         status, solution = self._model.getBasisSolve(side - self._matrix @ nonbasic)[:2]
         if status != _core.HighsStatus.kOk:

@@ -150,10 +150,12 @@ class Ball(FeasibleSet):
     def __repr__(self):
         return f"Ball(radius={self.radius:g}, n={self.n})"
 
-    def contains(self, x, tol=1e-9):
-        """Whether x is in the set, each constraint up to ``tol`` (absolute)."""
-        x = as_vector(x, "x", n=self.n)
-        return bool((x >= -tol).all() and (x <= self._upper + tol).all() and np.linalg.norm(x) <= self.radius + tol)
+    def _constraints_hold(self, x, tol):
+        return bool(np.linalg.norm(x) <= self.radius * (1.0 + tol))
+
+    def _into_constraints(self, x, upper):
+        norm = np.linalg.norm(x)
+        return x * (self.radius / norm) if norm > self.radius else x
 
     def violation(self, x):
         """Words for the radius that x breaks."""

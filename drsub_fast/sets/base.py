@@ -30,7 +30,7 @@ from copy import copy
 
 import numpy as np
 
-from drsub_fast._checks import as_function, as_vector, one_of
+from drsub_fast._checks import as_function, as_real, as_vector, one_of
 from drsub_fast.engine.codes import FAILED, NEEDS_SOLVER, OK, PAUSED
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
@@ -115,6 +115,12 @@ def _project_once(params, y, upper, out):
     return project(params, work, y, upper, out)
 
 
+def is_within(x, lower, upper, tol=1e-9):
+    """Whether lower <= x <= upper, each bound up to ``tol`` of the larger of the two."""
+    slack = tol * np.maximum(np.abs(lower), np.abs(upper))
+    return bool((x >= lower - slack).all() and (x <= upper + slack).all())
+
+
 class FeasibleSet:
     """A compact convex set in the positive orthant with a linear maximisation oracle.
 
@@ -156,6 +162,42 @@ class FeasibleSet:
     def start(self, upper=None):
         """A fresh feasible point to start from, below ``upper``, shape (n,): zeros for down-closed sets."""
         return np.zeros(self.n)
+
+    def contains(self, x, tol=1e-9):
+        """Whether x is in the set.
+
+        Parameters
+        ----------
+        x : array_like, shape (n,)
+            The point.
+        tol : float, default 1e-9
+            How much of its own unit each constraint may be broken by, whatever the units of the data: of a bound that
+            bound, of a row a x <= b or a x = b the larger of |b| and sum_j |a_j| |x_j|, of a norm the radius.
+
+        Returns
+        -------
+        bool
+        """
+        x, tol = as_vector(x, "x", n=self.n), as_real(tol, "tol", lower=0.0)
+        return is_within(x, self._lower, self._upper, tol) and self._constraints_hold(x, tol)
+
+    def _constraints_hold(self, x, tol):
+        """Whether x keeps the constraints other than its bounds, each up to ``tol`` of its unit."""
+        return True
+
+    def move_inside(self, x, upper):
+        """x, outside the set by hardly more than rounding, moved inside: exactly within its bounds and ``upper``.
+
+        Raises
+        ------
+        OracleError
+            If the data span more than doubles hold.
+        """
+        return self._into_constraints(np.clip(x, self._lower, upper), upper)
+
+    def _into_constraints(self, x, upper):
+        """x, within its bounds, moved into the other constraints."""
+        return x
 
     def violation(self, x):
         """Words for the constraint that x breaks most, bounds aside."""
@@ -207,13 +249,13 @@ class FeasibleSet:
         return other
 
     def min_max_norm_point(self, upper=None):
-        """A point of the set below ``upper`` whose largest entry is smallest, shape (n,): zeros if down-closed."""
+        """A point of the set whose largest entry, in units of ``upper``, is smallest, shape (n,): 0 if down-closed."""
         return np.zeros(self.n)
 
     def _clipped(self, upper):
         """A user's tighter bound, checked, and never above the set's own; u - x may be negative by rounding."""
         upper = as_vector(upper, "upper", n=self.n)
-        slack = 1e-9 * max(1.0, np.abs(self._upper).max())
+        slack = 1e-9 * np.maximum(np.abs(self._lower), np.abs(self._upper))
         below = upper < self._lower - slack
         if below.any():
             j = int(below.argmax())

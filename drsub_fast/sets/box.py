@@ -53,8 +53,3 @@ class Box(FeasibleSet):
 
     def __repr__(self):
         return f"Box(n={self.n})"
-
-    def contains(self, x, tol=1e-9):
-        """Whether x is in the box, each bound up to ``tol`` (absolute)."""
-        x = as_vector(x, "x", n=self.n)
-        return bool((x >= -tol).all() and (x <= self._upper + tol).all())

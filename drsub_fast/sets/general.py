@@ -3,7 +3,7 @@
 Not down-closed in general: x = 0 may be outside, and what lies below a point of the set may be outside too. The
 oracle is HiGHS, warm-started. Stationary points are found as over any convex set; of the guarantees only that
 of Mualem and Feldman (2023), (1 - min |x|_inf) / 4 for a set in [0, 1]^n, holds, and it begins at the point
-that `GeneralPolytope.min_max_norm_point` finds by the linear program min {t : -t <= x <= t, x in P}.
+that `GeneralPolytope.min_max_norm_point` finds by the linear program min {t : -t u <= x <= t u, x in P}.
 """
 
 from collections import namedtuple
@@ -16,6 +16,7 @@ from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.projection import project_onto_rows
+from drsub_fast.lp.rows import breaches, implied_sizes, move_into_rows
 from drsub_fast.sets.base import NEEDS_SOLVER, FeasibleSet, register_set
 
 GeneralParams = namedtuple("GeneralParams", "n")
@@ -87,8 +88,8 @@ class GeneralPolytope(FeasibleSet):
     >>> P = ds.GeneralPolytope(A_eq=[[1.0, 1.0, 1.0]], b_eq=[1.0], upper=[1.0, 0.5, 0.25])
     >>> P.lmo([-3.0, -1.0, -2.0])
     array([0.25, 0.5 , 0.25])
-    >>> float(P.min_max_norm_point().max())
-    0.375
+    >>> round(float((P.min_max_norm_point() / P.upper).max()), 3)
+    0.571
     """
 
     is_down_closed = False
@@ -108,6 +109,7 @@ class GeneralPolytope(FeasibleSet):
         self._rows = scipy.sparse.vstack([self.A, self.A_eq], format="csc")
         self._row_upper = np.concatenate([self.b, self.b_eq])
         self._row_lower = np.concatenate([np.full(self.b.size, -np.inf), self.b_eq])
+        self._sizes = implied_sizes(self._rows, self._row_upper, self._row_lower, self._upper, self._lower)
         self._params = GeneralParams(n)
         try:
             self.start()
@@ -127,17 +129,15 @@ class GeneralPolytope(FeasibleSet):
         return view
 
     def solver(self, upper, lmo="auto"):
-        return HighsOracle(self._rows, self._row_upper, upper, row_lower=self._row_lower, lower=self._lower)
-
-    def contains(self, x, tol=1e-9):
-        """Whether x is in the polytope, each constraint up to ``tol`` (absolute)."""
-        x = as_vector(x, "x", n=self.n)
-        return bool(
-            (x >= self._lower - tol).all()
-            and (x <= self._upper + tol).all()
-            and (self.A @ x <= self.b + tol).all()
-            and (np.abs(self.A_eq @ x - self.b_eq) <= tol).all()
+        return HighsOracle(
+            self._rows, self._row_upper, upper, row_lower=self._row_lower, lower=self._lower, sizes=self._sizes
         )
+
+    def _constraints_hold(self, x, tol):
+        return bool((breaches(self._rows, x, self._row_upper, self._row_lower) <= tol).all())
+
+    def _into_constraints(self, x, upper):
+        return move_into_rows(x, self._rows, self._row_upper, self._row_lower, upper, self._lower)
 
     def violation(self, x):
         """Words for the row that x breaks most."""
@@ -174,16 +174,19 @@ class GeneralPolytope(FeasibleSet):
         return self.solver(upper).maximize(np.zeros(self.n), upper)
 
     def min_max_norm_point(self, upper=None):
-        """A point of the set, below ``upper``, whose largest magnitude is smallest, shape (n,)."""
+        """A point of the set, below ``upper``, whose largest entry, in units of the bounds, is smallest, shape (n,)."""
         upper = self._upper if upper is None else self._clipped(upper)
-        # Variables (x, t), with the rows x - t <= 0 and -x - t <= 0 below those of the set.
-        n, identity, ones = self.n, scipy.sparse.identity(self.n), np.ones((self.n, 1))
-        rows = scipy.sparse.bmat([[self._rows, None], [identity, -ones], [-identity, -ones]], format="csc")
+        # Variables (x, t), with the rows x - s t <= 0 and -x - s t <= 0 below the set's; s: the bounds' magnitude.
+        n, identity = self.n, scipy.sparse.identity(self.n)
+        magnitude = np.maximum(np.abs(self._lower), np.abs(upper))
+        column = scipy.sparse.csc_matrix(magnitude[:, np.newaxis])
+        rows = scipy.sparse.bmat([[self._rows, None], [identity, -column], [-identity, -column]], format="csc")
         row_upper = np.concatenate([self._row_upper, np.zeros(2 * n)])
         row_lower = np.concatenate([self._row_lower, np.full(2 * n, -np.inf)])
-        bound = np.append(upper, max(np.abs(self._lower).max(), np.abs(upper).max()))
-        oracle = HighsOracle(rows, row_upper, bound, row_lower=row_lower, lower=np.append(self._lower, 0.0))
-        return oracle.maximize(np.append(np.zeros(n), -1.0), bound)[:n]
+        bound, lower = np.append(upper, 1.0), np.append(self._lower, 0.0)
+        sizes = np.append(self._sizes, 1.0)
+        oracle = HighsOracle(rows, row_upper, bound, row_lower=row_lower, lower=lower, sizes=sizes)
+        return self.move_inside(oracle.maximize(np.append(np.zeros(n), -1.0), bound)[:n], upper)
 
     def project_by_solver(self, y, upper):
-        return project_onto_rows(y, self._rows, self._row_upper, upper, self._row_lower, self._lower)
+        return project_onto_rows(y, self._rows, self._row_upper, upper, self._row_lower, self._lower, sizes=self._sizes)

@@ -11,6 +11,7 @@ from drsub_fast._checks import as_array, as_vector, entry, first_few, require_at
 from drsub_fast.engine.jit import address_of, call_at, kernel
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.projection import project_onto_rows
+from drsub_fast.lp.rows import breaches, shrink_into_rows
 from drsub_fast.lp.simplex import (
     simplex_carve,
     simplex_follow,
@@ -282,12 +283,13 @@ class Polytope(FeasibleSet):
             simplex_load(params, work, columns, rows, oracle.direction, oracle.upper)
 
     def solver(self, upper, lmo="auto"):
-        return HighsOracle(self.A, self.b, upper)
+        return HighsOracle(self.A, self.b, upper, sizes=self._scale_from)
 
-    def contains(self, x, tol=1e-9):
-        """Whether x is in the polytope, each constraint up to ``tol`` (absolute)."""
-        x = as_vector(x, "x", n=self.n)
-        return bool((x >= -tol).all() and (x <= self._upper + tol).all() and (self.A @ x <= self.b + tol).all())
+    def _constraints_hold(self, x, tol):
+        return bool((breaches(self.A, x, self.b) <= tol).all())
+
+    def _into_constraints(self, x, upper):
+        return shrink_into_rows(x, self.A, self.b)
 
     def project_by_solver(self, y, upper):
-        return project_onto_rows(y, self.A, self.b, upper)
+        return project_onto_rows(y, self.A, self.b, upper, sizes=self._scale_from)

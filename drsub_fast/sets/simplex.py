@@ -59,6 +59,15 @@ class Simplex(DisjointKnapsacks):
         return P.project(np.full(self.n, self.total / self.n))
 
     def min_max_norm_point(self, upper=None):
-        """The point whose largest entry is smallest, shape (n,): it is `start()`."""
-        # The projection of a constant vector is clip(c, 0, upper) with one level c for all entries.
-        return self.start(upper)
+        """The point whose largest entry, in units of the upper bounds, is smallest, shape (n,): they are filled alike.
+
+        Raises
+        ------
+        OracleError
+            If the bounds sum to less than ``total``.
+        """
+        P = self if upper is None else self.with_upper(upper)
+        room = P._upper.sum()
+        if room < self.total * (1.0 - 1e-10):
+            raise P._no_answer("point of least norm")
+        return P._upper * (self.total / room) if room > 0.0 else np.zeros(self.n)

@@ -44,8 +44,24 @@ from drsub_fast.objectives.base import (
     settle,
 )
 from drsub_fast.result import Guarantee, Result, Status, Trace
+<<<<<<< HEAD
 from drsub_fast.sets.base import ORACLES, follow, lmo, set_carve, set_size, track
 from drsub_fast.sets.problem import require_problem
+=======
+from drsub_fast.sets.base import (
+    FAILED,
+    NEEDS_SOLVER,
+    OK,
+    ORACLES,
+    PAUSED,
+    follow,
+    is_within,
+    lmo,
+    set_carve,
+    set_size,
+    track,
+)
+>>>>>>> 6336c6e (Sets: measured, solved and mended in their own units)
 
 logger = logging.getLogger("drsub_fast")
 
@@ -422,21 +438,22 @@ def starting_point(f, P, x0, upper):
     if x0 is None:
         return P.start(upper)
     x = as_vector(x0, "x0", n=P.n)
-    if not P.contains(x) or (x > upper + 1e-9).any():
+    if not (P.contains(x) and is_within(x, P._lower, upper)):
         raise ValueError(f"x0 is not in the set: {violation(P, x, upper)}")
-    return x
+    return P.move_inside(x, upper)
 
 
 def violation(P, x, upper):
-    """Words for the bound that x breaks most."""
+    """Words for the bound that x breaks most, in units of the bounds."""
     lower = np.broadcast_to(P._lower, x.shape)
-    j = int((x - lower).argmin())
+    unit = np.maximum(np.maximum(np.abs(lower), np.abs(P._upper)), np.finfo(float).tiny)
+    if is_within(x, lower, upper):
+        return P.violation(x)
+    j = int(((x - lower) / unit).argmin())
     if x[j] < lower[j]:
         return f"x0[{j}] = {x[j]:g} is " + (f"below its lower bound {lower[j]:g}" if lower[j] else "negative")
-    j = int((x - upper).argmax())
-    if x[j] > upper[j]:
-        return f"x0[{j}] = {x[j]:g} is above its upper bound {upper[j]:g}"
-    return P.violation(x)
+    j = int(((x - upper) / unit).argmax())
+    return f"x0[{j}] = {x[j]:g} is above its upper bound {upper[j]:g}"
 
 
 def objective_kind(f):

@@ -143,7 +143,9 @@ def test_start_and_smallest_norm_point_are_members(kind):
 
 def test_simplex_smallest_norm_point_below_bounds():
     P = ds.Simplex(4).with_upper([0.1, 1.0, 1.0, 0.2])
-    np.testing.assert_allclose(P.min_max_norm_point(), [0.1, 0.35, 0.35, 0.2], atol=1e-15)
+    np.testing.assert_allclose(P.min_max_norm_point(), np.array([0.1, 1.0, 1.0, 0.2]) / 2.3, atol=1e-15)
+    with pytest.raises(ds.OracleError, match="point of least norm of Simplex"):
+        ds.Simplex(2).with_upper([0.1, 0.2]).min_max_norm_point()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -74,8 +74,9 @@ def test_smallest_norm_point(signed):
     P = general(rng, 7, signed)
     x = P.min_max_norm_point()
     assert P.contains(x)
-    # Among points of the box |x| <= t with t just smaller there is none of the set.
-    t = np.abs(x).max() * (1.0 - 1e-6)
+    # Among points of the box |x| <= t s, s the bounds' magnitude, with t just smaller there is none of the set.
+    s = np.maximum(np.abs(P.lower), np.abs(P.upper))
+    t = s * (np.abs(x) / s).max() * (1.0 - 1e-6)
     with pytest.raises(ValueError, match=r"empty|above upper|lower bound"):
         ds.GeneralPolytope(P.A, P.b, P.A_eq, P.b_eq, np.maximum(P.lower, -t), np.minimum(P.upper, t))
 

@@ -308,7 +308,7 @@ def test_projections_of_the_papers_steps():
 
 
 def test_projection_that_fails_raises(monkeypatch):
-    monkeypatch.setattr(projection.daqp, "solve", lambda *_: (np.zeros(3), 0.0, -4, {}))
+    monkeypatch.setattr(projection.daqp, "solve", lambda *_, **__: (np.zeros(3), 0.0, -4, {}))
     with pytest.raises(OracleError, match="DAQP's exit flag -4"):
         ds.Polytope(A, B).project(np.ones(3))
 
