@@ -44,24 +44,8 @@ from drsub_fast.objectives.base import (
     settle,
 )
 from drsub_fast.result import Guarantee, Result, Status, Trace
-<<<<<<< HEAD
-from drsub_fast.sets.base import ORACLES, follow, lmo, set_carve, set_size, track
+from drsub_fast.sets.base import ORACLES, follow, is_within, lmo, set_carve, set_size, track
 from drsub_fast.sets.problem import require_problem
-=======
-from drsub_fast.sets.base import (
-    FAILED,
-    NEEDS_SOLVER,
-    OK,
-    ORACLES,
-    PAUSED,
-    follow,
-    is_within,
-    lmo,
-    set_carve,
-    set_size,
-    track,
-)
->>>>>>> 6336c6e (Sets: measured, solved and mended in their own units)
 
 logger = logging.getLogger("drsub_fast")
 
