@@ -135,6 +135,34 @@ def test_sides_that_the_bounds_imply_do_not_spoil_a_down_closed_set():
     assert np.array_equal(P.A, A[:1])
 
 
+@pytest.mark.parametrize(
+    ("row", "total", "upper", "kind"),
+    [
+        ([1.0, 1.0, 1.0], 1.0, [1.0, 1.0, 1.0], ds.Simplex),
+        ([2.0, 2.0, 2.0], 6.0, [INF, INF, 3.0], ds.Simplex),
+        ([1.0, 1.0, 2.0], 1.0, [1.0, 1.0, 1.0], ds.GeneralPolytope),
+        ([1.0, 1.0, 0.0], 1.0, [1.0, 1.0, 1.0], ds.GeneralPolytope),
+        ([1.0, 1.0, 1.0], 1.0, [1.0, 0.5, 1.0], ds.GeneralPolytope),
+    ],
+)
+@pytest.mark.parametrize("shift", [0.0, -0.25])
+def test_one_sum_as_an_equation_is_a_simplex(row, total, upper, kind, shift):
+    lower, row = np.full(3, shift), np.array([row])
+    sides = np.array([total]) + row @ lower
+    P, reasons = set_of_rows(row, sides, sides, lower, np.array(upper) + shift)
+    assert type(P) is kind
+    assert reasons == ("row 0 is an equation",)
+    for vertex in np.diag(total / row[0, :2]):
+        x = np.append(vertex, 0.0)
+        assert P.contains(x) == bool((x <= upper).all())
+
+
+def test_more_than_the_sum_is_no_simplex():
+    A = np.array([[1.0, 1.0], [1.0, 0.0]])
+    P, _ = set_of_rows(A, np.array([1.0, -INF]), np.array([1.0, 0.5]), np.zeros(2), np.ones(2))
+    assert type(P) is ds.GeneralPolytope
+
+
 def test_shifted_programs_keep_their_values():
     H, h, A, b = convex_problem(3)
     lower, upper = np.array([-1.0, 0.2, 0.0, -0.5]), np.ones(4)
@@ -304,5 +332,6 @@ def test_qplib_2712_is_dr_submodular_over_a_simplex(shared_data, tmp_path):
     assert problem.f.n == 200
     assert problem.minimize
     assert problem.reasons == ("row 0 is an equation",)
+    assert type(problem.P) is ds.Simplex
     v = problem.P.lmo(problem.f.gradient(np.zeros(200)))
     assert v.sum() == pytest.approx(1.0)
