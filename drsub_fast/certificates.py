@@ -17,6 +17,7 @@ import time
 import numpy as np
 
 from drsub_fast._checks import as_real, as_vector, one_of
+from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.proofs.doubly_nonnegative import BOUND, GAP, OBJECTIVE, STEPPED, improve, relaxation
@@ -170,9 +171,10 @@ def dnn_bound(f, P, time_limit=None):
         return float(f.c + bound)
     data, iterate = relaxation(form.H / scale, form.h / scale, form.rows)
     numbers = iterate.numbers
-    while time.perf_counter() < deadline and improve(data, iterate) == STEPPED:
-        if numbers[GAP] <= _DNN_GAP * max(1.0, abs(numbers[OBJECTIVE])):
-            break
+    with one_blas_thread():
+        while time.perf_counter() < deadline and improve(data, iterate) == STEPPED:
+            if numbers[GAP] <= _DNN_GAP * max(1.0, abs(numbers[OBJECTIVE])):
+                break
     return float(f.c + min(bound, scale * numbers[BOUND]))
 
 

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from drsub_fast._checks import as_count, one_of
 from drsub_fast.certificates import dnn_bound
-from drsub_fast.result import Status
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.continuous_greedy import monotone_frank_wolfe, nonmonotone_frank_wolfe
@@ -17,8 +17,9 @@ from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.mualem_feldman import mualem_feldman
 from drsub_fast.solvers.multi_start import multi_start
 from drsub_fast.solvers.projected_gradient import projected_gradient
-from drsub_fast.solvers.run import solver_upper
-from drsub_fast.solvers.two_phase import two_phase_frank_wolfe
+from drsub_fast.solvers.promise import FINISHED_RUNS
+from drsub_fast.solvers.run import now, solver_upper
+from drsub_fast.solvers.two_phase import SUBROUTINES, check_options, option_names, two_phase_frank_wolfe
 
 METHODS = {
     "double-greedy": double_greedy,
@@ -39,40 +40,62 @@ def default_starts(n):
 
 
 def _bounded_method(f, P):
-    """The method with the best a-priori bound that may apply, and why; None where the 1/4 of Algorithm 1 is it."""
+    """The method with the best a-priori bound that may apply, what it adds, and why; None for Algorithm 1's 1/4."""
     upper = solver_upper(f, P)
     if not f.dr_submodular_on(upper):
-        return None, "f is not known to be DR-submodular, so no bound is claimed"
+        return None, "", "f is not known to be DR-submodular, so no bound is claimed"
     if P.is_down_closed and not math.isfinite(f.value(np.zeros(f.n))):
-        return None, "f is not finite at 0, where the methods with a bound begin"
+        return None, "", "f is not finite at 0, where the methods with a bound begin"
     if P.is_down_closed and f.monotone_on(upper):
-        return monotone_frank_wolfe, "f is monotone, so continuous greedy adds its 1 - 1/e bound"
+        return monotone_frank_wolfe, "continuous greedy adds its 1 - 1/e bound", "f is monotone"
     if isinstance(P, Box) and f.nonnegative_on(upper) is not False:
-        return double_greedy, "the set is a box, so double greedy adds its 1/2 bound"
+        return double_greedy, "double greedy adds its 1/2 bound", "the set is a box"
     if not P.is_down_closed:
-        return mualem_feldman, "the set is not down-closed, so the method of Mualem and Feldman adds its bound"
-    return None, "the set is down-closed, so a second phase keeps the 1/4 bound of Algorithm 1"
+        return mualem_feldman, "the method of Mualem and Feldman adds its bound", "the set is not down-closed"
+    return None, "", "the set is down-closed, so a second phase keeps the 1/4 bound of Algorithm 1"
 
 
-def _best_for_the_time(f, P, n_starts, seed, **options):
+def _best_for_the_time(f, P, *, time_limit=None, **options):
     """Multi-start, joined by the method with the best applicable bound; the better answer, the better bound."""
-    result = multi_start(f, P, n_starts, seed, **options)
-    bounded, why = _bounded_method(f, P)
-    if bounded is None or result.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
+    began = now()
+    result = multi_start(f, P, time_limit=time_limit, **options)
+    bounded, addition, why = _bounded_method(f, P)
+    if result.status.is_stop:
+        missing = f"; {addition.split(' adds')[0]} did not run" if bounded else ""
+        return replace(result, note=f"multi-start, {result.note}{missing}")
+    if bounded is None:
         return replace(result, note=why)
-    shared = {} if bounded is double_greedy else {"lmo": options.get("lmo", "auto")}
-    if options.get("time_limit") is not None:
-        shared["time_limit"] = max(0.0, options["time_limit"] - result.time)
+    shared = {name: options[name] for name in option_names(bounded) if name in options}
+    if time_limit is not None:
+        shared["time_limit"] = max(0.0, time_limit - (now() - began))
     other = bounded(f, P, **shared)
     better = other if other.value > result.value else result
+    stopped = other.status not in FINISHED_RUNS
+    # The 1/4 of the second phase stands where the other method was stopped.
+    kept = result.guarantee if other.guarantee.ratio is None and result.guarantee.ratio is not None else other.guarantee
     return replace(
-        better, method=result.method if better is result else other.method, guarantee=other.guarantee, note=why,
-        upper_bound=min(result.upper_bound, other.upper_bound), n_lmo=result.n_lmo + other.n_lmo,
-        time=result.time + other.time, n_starts=result.n_starts, n_best=result.n_best,
+        better, method=result.method if better is result else other.method, guarantee=kept,
+        status=other.status if stopped else better.status,
+        note=f"{addition.split(' adds')[0]} was stopped" if stopped else f"{why}, so {addition}",
+        upper_bound=max(min(result.upper_bound, other.upper_bound), better.value), n_lmo=result.n_lmo + other.n_lmo,
+        time=now() - began, n_starts=result.n_starts, n_best=result.n_best,
     )  # fmt: skip
 
 
-def maximize(f, P, method="auto", n_starts=None, seed=0, bound="cheap", **options):
+@cache
+def _known_options(method, subroutine):
+    """Names of the options that a method takes beside those of `maximize`."""
+    if method == "auto":
+        return option_names(multi_start)
+    known = option_names(METHODS[method])
+    if method == "two-phase-frank-wolfe" and subroutine in SUBROUTINES:
+        known += option_names(SUBROUTINES[subroutine])
+    return known
+
+
+def maximize(
+    f, P, *, method="auto", n_starts=None, seed=0, bound="cheap", x0=None, callback=None, progress=False, **options
+):  # fmt: skip
     """Maximises f over P by any method of the package.
 
     Parameters
@@ -94,8 +117,15 @@ def maximize(f, P, method="auto", n_starts=None, seed=0, bound="cheap", **option
     bound : {"cheap", "dnn"}
         What `upper_bound` rests on: what the method knows at no cost, or also, for quadratics of at most 60
         variables, the doubly non-negative bound (`certificates.dnn_bound`).
+    x0 : array_like, shape (n,), optional
+        Starting point in P, for methods that take one; with several starts, one more start.
+    callback : callable, optional
+        As in `frank_wolfe`, for the steps of every solve that is run; a true return value ends them all.
+    progress : bool
+        Show a progress bar on standard error.
     **options
-        Passed to the method, e.g. ``max_iter``, ``tol``, ``lmo``, ``time_limit``.
+        Passed to the method, e.g. ``max_iter``, ``tol``, ``lmo``, ``time_limit``, ``callback_every``; by "auto" to
+        every method that it runs. The time limit is for all of them together.
 
     Returns
     -------
@@ -105,6 +135,8 @@ def maximize(f, P, method="auto", n_starts=None, seed=0, bound="cheap", **option
     ------
     ValueError
         For an unknown method, or ``n_starts`` with a method that has one start.
+    TypeError
+        For an option that the method does not have.
 
     Examples
     --------
@@ -123,5 +155,13 @@ def maximize(f, P, method="auto", n_starts=None, seed=0, bound="cheap", **option
     elif n_starts is not None and as_count(n_starts, "n_starts", lower=1) > 1:
         raise ValueError(f"method {method!r} has one start; use method='multi-start' for n_starts = {n_starts}")
     one_of(bound, "bound", ("cheap", "dnn"))
+    options |= {} if x0 is None else {"x0": x0}
+    options |= {} if callback is None else {"callback": callback}
+    options |= {"progress": True} if progress else {}
+    subroutine = options.get("subroutine", "frank-wolfe")
+    if not callable(subroutine):
+        check_options(options, _known_options(method, subroutine), f"method {method!r}")
     result = solver(f, P, **options)
-    return result if bound == "cheap" else replace(result, upper_bound=min(result.upper_bound, dnn_bound(f, P)))
+    if bound == "cheap":
+        return result
+    return replace(result, upper_bound=max(result.value, min(result.upper_bound, dnn_bound(f, P))))

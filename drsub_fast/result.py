@@ -22,6 +22,11 @@ class Status(Enum):
     NODE_LIMIT = "the node limit was reached before the gap was closed"
     FAILED = "the problem could not be solved"
 
+    @property
+    def is_stop(self):
+        """Whether somebody asked the run to stop: the clock, the callback or the keyboard."""
+        return self in (Status.TIME_LIMIT, Status.CALLBACK, Status.INTERRUPTED)
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -30,24 +35,32 @@ class Guarantee:
     Attributes
     ----------
     ratio : float or None
-        Fraction of the global maximum that the bound promises; None if the method promises none.
+        Fraction of the global maximum that the bound promises; None if nothing is promised.
     statement : str
-        The bound, with its error terms and source.
+        The bound, with its error terms and source; where it was withdrawn, why.
     premise : str
         What has to hold for it.
-    holds : bool or None
-        Whether the premise is known to hold (True), known to fail (False), or unknown (None).
+    holds : bool, "declared" or None
+        Whether the premise is known to hold (True), was declared by the user and is not checked ("declared"), is known
+        to fail (False), or unknown (None).
     """
 
     ratio: float | None
     statement: str
     premise: str = ""
-    holds: bool | None = None
+    holds: bool | str | None = None
+
+    def withdrawn(self, reason):
+        """The same, promising nothing any more."""
+        return Guarantee(None, f"none: {reason} ({self.statement}, if {self.premise})", self.premise, False)
 
     def __str__(self):
         if self.ratio is None:
             return self.statement
-        known = {True: "known to hold", False: "known to fail", None: "not known to hold"}[self.holds]
+        known = {
+            True: "known to hold", "declared": "declared, not checked", False: "known to fail",
+            None: "not known to hold",
+        }[self.holds]  # fmt: skip
         return f"{self.statement}, if {self.premise} ({known})"
 
 

@@ -228,7 +228,9 @@ def _bound(value, gap):
 def _run_one(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
     code = PAUSED
     while code == PAUSED:
-        code = run_loop(options, objective, feasible_set, scratch.floats, scratch.integers, x, upper, k_max, value, gap)
+        code = run_loop(
+            options, objective, feasible_set, scratch.floats, scratch.integers, x, upper, k_max, k_max, value, gap
+        )
     return code, _bound(value, gap)
 
 

@@ -52,7 +52,7 @@ from drsub_fast.solvers.frank_wolfe import SHORT, STEP_SIZES
 from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, atoms_size
 from drsub_fast.solvers.multi_start import random_costs
 from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions
-from drsub_fast.solvers.run import CONVERGED, FINISHED, N_CONTROL, N_NUMBERS, STALLED
+from drsub_fast.solvers.run import CONVERGED, FINISHED, N_CONTROL, N_NUMBERS, STALLED, STATE_VECTORS
 from drsub_fast.solvers.spectral_steps import SpectralOptions
 
 logger = logging.getLogger("drsub_fast")
@@ -349,7 +349,8 @@ class _Batch:
         floats, integers = work_size(self.problems.objective_stack(0, 1, matrix), set_stack)
         atoms = atoms_size(n)
         scratch = Scratch(
-            np.empty(N_NUMBERS + 7 * n + floats + atoms[0]), np.zeros(N_CONTROL + integers + atoms[1], np.int64),
+            np.empty(N_NUMBERS + STATE_VECTORS * n + floats + atoms[0]),
+            np.zeros(N_CONTROL + integers + atoms[1], np.int64),
             *np.empty((2, n)), *np.empty((2, k_max + 1)), np.empty(2), np.empty(3, np.int64),
         )  # fmt: skip
         return matrix, scaled, scratch, np.empty((2, 1, k_max + 1))
@@ -410,7 +411,7 @@ class _Batch:
             options["curvature"] = float(options["curvature"].one(i))
         try:
             f, P = self.problems.single(i)
-            result = maximize(f, P, self.method, max_iter=self.max_iter, lmo=self.lmo, **options)
+            result = maximize(f, P, method=self.method, max_iter=self.max_iter, lmo=self.lmo, **options)
         except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
             if self.on_error == "raise":
                 raise _Failure(i, error) from error

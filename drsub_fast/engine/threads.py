@@ -25,14 +25,14 @@ def worker_count(n_jobs):
 
 
 @contextmanager
-def progress_bar(shown, total=None, done=0):
-    """A function that counts finished problems, and shows them on standard error if asked to."""
+def progress_bar(shown, total=None, done=0, unit="problem"):
+    """A function that counts finished problems (or steps), and shows them on standard error if asked to."""
     if not shown:
         yield lambda count: None
         return
     from tqdm import tqdm
 
-    with tqdm(total=total, initial=done, unit="problem") as bar:
+    with tqdm(total=total, initial=done, unit=unit) as bar:
         yield bar.update
 
 

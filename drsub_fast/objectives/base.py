@@ -297,8 +297,11 @@ class Objective:
         Whether its kernels are compiled, so that a solve can run as one compiled loop.
     uses_blas : bool
         Whether the loop calls BLAS for products that BLAS might share out among threads. Solves keep it to one.
+    declared : frozenset of {"dr_submodular", "nonnegative", "monotone"}
+        What is known of f by the user's word only.
     """
 
+    declared = frozenset()
     unit_box = False
     compiled = True
     uses_blas = False

@@ -3,7 +3,7 @@
     f(x) = E[F(S)] + sum_i H(x_i),   H(p) = -p log p - (1 - p) log(1 - p),
 
 with S containing item i with probability x_i independently. f(x) = log Z - KL(x || p), so f <= log Z and
-maximising f minimises the divergence (Djolonga and Krause 2014; Bian et al. 2017, section 4). The entropy is
+maximising f minimises the divergence (Djolonga and Krause 2014; Bian et al. 2017). The entropy is
 separable and concave, so f is DR-submodular on [0, 1]^n where F is submodular.
 
     d_i f(x) = E[F(S + i) - F(S - i)] + log((1 - x_i) / x_i)
@@ -71,11 +71,11 @@ for params_class in (MeanFieldParams, InterpretedMeanFieldParams):
 
 
 @kernel(memory=True)
-def _set_values(params, values):
-    """F(S) for all sets, item i being bit 2^i of the index."""
+def _set_values(params, n, values):
+    """F(S) for all sets of n items, item i being bit 2^i of the index."""
     n_floats, n_integers = objective_size(params)
     work = objective_carve(params, np.empty(n_floats), np.zeros(n_integers, np.int64))
-    x = np.empty(params.n)
+    x = np.empty(n)
     for subset in range(values.size):
         for i in range(x.size):
             x[i] = (subset >> i) & 1
@@ -117,6 +117,7 @@ class MeanField(Objective):
         self.n = extension.n
         self.extension = extension
         self.compiled = extension.compiled
+        self.declared = extension.declared
         params_class = MeanFieldParams if self.compiled else InterpretedMeanFieldParams
         self._params = params_class(self.n, extension.params)
 
@@ -148,6 +149,6 @@ class MeanField(Objective):
             raise ValueError(f"2^{self.n} sets are too many to enumerate; at most {MAX_ENUMERATED} items")
         values = np.empty(1 << self.n)
         run = _set_values if self.compiled else plain(_set_values)
-        run(self.extension.params, values)
+        run(self.extension.params, self.n, values)
         top = values.max()
         return float(top + np.log(np.exp(values - top).sum()))

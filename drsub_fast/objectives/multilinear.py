@@ -588,6 +588,9 @@ class SampledExtension(Multilinear):
         as_function(function, "function", optional=False)
         self.n = as_count(n, "n", lower=1)
         self._function, self._nonnegative, self._monotone = function, nonnegative, monotone
+        self.declared = frozenset(
+            name for name, value in (("nonnegative", nonnegative), ("monotone", monotone)) if value
+        )
         self._uniforms = np.random.default_rng(as_seed(seed)).random(
             (as_count(n_samples, "n_samples", lower=2), self.n)
         )

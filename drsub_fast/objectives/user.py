@@ -41,6 +41,8 @@ class _Declared(Objective):
         self._dr_submodular = dr_submodular
         self._nonnegative = nonnegative
         self._monotone = monotone
+        given = {"dr_submodular": dr_submodular, "nonnegative": nonnegative, "monotone": monotone}
+        self.declared = frozenset(name for name, value in given.items() if value)
 
     def dr_submodular_on(self, upper):
         return self._dr_submodular

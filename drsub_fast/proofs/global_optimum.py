@@ -95,7 +95,7 @@ def _first_incumbent(f, P, value_of, size, limits, n_starts, seed):
         x = fully_corrective_frank_wolfe(f, P, x0=_into(P, x), tol=tol).x
         return x, value_of(x)
 
-    start = multi_start(f, P, n_starts, seed, tol=tol, time_limit=time_left(limits))
+    start = multi_start(f, P, n_starts=n_starts, seed=seed, tol=tol, time_limit=time_left(limits))
     return Incumbent(start.x, value_of(start.x), search), start
 
 

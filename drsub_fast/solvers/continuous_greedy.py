@@ -3,7 +3,7 @@
 x = 0; K times: v = argmax <v, grad f(x)> over P, for the non-monotone variant with v <= u - x (the
 shrunken oracle); x += v / K. Steps are counted with an integer: a floating t < 1 takes one step too many.
 
-Non-monotone, f >= 0: f(x_K) >= e^-1 f(x*) - L D^2 / (2K) - O(1/K^2) f(x*) (Theorem 1).
+Non-monotone, f >= 0: f(x_K) >= e^-1 f(x*) - L D^2 / (2K) - O(1/K^2) f(x*) (Theorem 2 and Corollary 1).
 Monotone f with f(0) >= 0: f(x_K) >= (1 - 1/e) f(x*) - L D^2 / (2K) (Bian et al., AISTATS 2017).
 """
 
@@ -15,6 +15,7 @@ from drsub_fast.engine.vector import assign, is_finite, shrink, slope
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import conclude, increase
 from drsub_fast.sets.base import OK
+from drsub_fast.solvers.promise import MONOTONE, NONNEGATIVE, Promise
 from drsub_fast.solvers.run import (
     BREAK,
     CLOSING,
@@ -83,18 +84,19 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
         after_step(feasible_set, set_work, state, 1.0, gamma)
 
 
-def _run(method, f, P, max_iter, shrunken, lmo, callback, callback_every, time_limit):
+def _solve(method, f, P, shrunken, max_iter, lmo, callback, callback_every, time_limit, progress):
+    """The run of a method, by its name, and its status."""
     if not P.is_down_closed:
         raise UnsupportedError(
             f"{method} needs a down-closed set, which {P!r} is not; use frank_wolfe or maximize(method='auto')"
         )
-    run = Run(f, P, None, max_iter, lmo, callback, callback_every, time_limit)
+    run = Run(f, P, None, max_iter, lmo, None, callback, callback_every, time_limit, progress)
     status = run.solve(additive_loop, AdditiveOptions(run.max_iter, shrunken))
     return run, status
 
 
 def nonmonotone_frank_wolfe(
-    f, P, max_iter=100, lmo="auto", *, callback=None, callback_every=1, time_limit=None
+    f, P, *, max_iter=100, lmo="auto", callback=None, callback_every=1, time_limit=None, progress=False
 ):  # fmt: skip
     """Non-monotone Frank-Wolfe variant (Algorithm 2): max_iter steps of 1/max_iter from 0.
 
@@ -106,7 +108,7 @@ def nonmonotone_frank_wolfe(
         Down-closed set.
     max_iter : int
         Number of steps K.
-    lmo, callback, callback_every, time_limit
+    lmo, callback, callback_every, time_limit, progress
         As in `frank_wolfe`.
 
     Returns
@@ -123,7 +125,8 @@ def nonmonotone_frank_wolfe(
 
     Notes
     -----
-    Bian et al. 2017, Algorithm 2 and Theorem 1: f(x_K) >= f(x*)/e - L D^2 / (2K) - O(1/K^2) f(x*) for f >= 0.
+    Bian et al. 2017, Algorithm 2, Theorem 2 and Corollary 1: f(x_K) >= f(x*)/e - L D^2 / (2K) - O(1/K^2) f(x*) for
+    f >= 0.
 
     Examples
     --------
@@ -132,13 +135,14 @@ def nonmonotone_frank_wolfe(
     >>> round(ds.nonmonotone_frank_wolfe(f, ds.Box([1.0, 1.0])).value, 2)
     0.55
     """
-    run, status = _run("nonmonotone_frank_wolfe", f, P, max_iter, True, lmo, callback, callback_every, time_limit)
-    guarantee = run.guarantee(1.0 / math.e, _NONMONOTONE, "f >= 0 on [0, upper]", f.nonnegative_on)
-    return run.result("nonmonotone-frank-wolfe", status, guarantee, run.bound_at_start())
+    run, status = _solve(
+        "nonmonotone_frank_wolfe", f, P, True, max_iter, lmo, callback, callback_every, time_limit, progress
+    )
+    return run.result("nonmonotone-frank-wolfe", status, _NONMONOTONE, run.bound_at_start())
 
 
 def monotone_frank_wolfe(
-    f, P, max_iter=100, lmo="auto", *, callback=None, callback_every=1, time_limit=None
+    f, P, *, max_iter=100, lmo="auto", callback=None, callback_every=1, time_limit=None, progress=False
 ):  # fmt: skip
     """Monotone Frank-Wolfe variant (continuous greedy): max_iter steps of 1/max_iter from 0, no shrinking.
 
@@ -156,22 +160,15 @@ def monotone_frank_wolfe(
     >>> ds.monotone_frank_wolfe(f, ds.Budget(1.0, [1.0, 1.0])).guarantee.holds
     True
     """
-    run, status = _run("monotone_frank_wolfe", f, P, max_iter, False, lmo, callback, callback_every, time_limit)
-    guarantee = run.guarantee(
-        1.0 - 1.0 / math.e, _MONOTONE, "f is monotone on [0, upper] and f(0) >= 0", _monotone_premise(f)
+    run, status = _solve(
+        "monotone_frank_wolfe", f, P, False, max_iter, lmo, callback, callback_every, time_limit, progress
     )
-    return run.result("monotone-frank-wolfe", status, guarantee, run.bound_at_start())
+    return run.result("monotone-frank-wolfe", status, _MONOTONE, run.bound_at_start())
 
 
-_NONMONOTONE = "f(x_K) >= f(x*)/e - L D^2/(2K) - O(1/K^2) f(x*) (Bian et al. 2017, Theorem 1)"
-_MONOTONE = "f(x_K) >= (1 - 1/e) f(x*) - L D^2/(2K) (Bian et al., AISTATS 2017)"
-
-
-def _monotone_premise(f):
-    def premise(upper):
-        monotone = f.monotone_on(upper)
-        if not monotone:
-            return monotone
-        return f.value(upper * 0.0) >= 0.0
-
-    return premise
+_NONMONOTONE = Promise(
+    1.0 / math.e,
+    "f(x_K) >= f(x*)/e - L D^2/(2K) - O(1/K^2) f(x*) (Bian et al. 2017, Theorem 2 and Corollary 1)",
+    NONNEGATIVE,
+)
+_MONOTONE = Promise(1.0 - 1.0 / math.e, "f(x_K) >= (1 - 1/e) f(x*) - L D^2/(2K) (Bian et al., AISTATS 2017)", MONOTONE)

@@ -12,6 +12,7 @@ Two gradients are kept up to date: O(n) a coordinate for quadratics.
 import math
 from collections import namedtuple
 
+from drsub_fast._checks import as_count
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, slope
 from drsub_fast.errors import UnsupportedError
@@ -23,8 +24,10 @@ from drsub_fast.objectives.base import (
     objective_size,
     prepare,
 )
+from drsub_fast.result import Guarantee, Status
 from drsub_fast.sets.base import OK
 from drsub_fast.sets.box import Box
+from drsub_fast.solvers.promise import NONNEGATIVE, Promise
 from drsub_fast.solvers.run import (
     BREAK,
     CLOSING,
@@ -46,7 +49,10 @@ from drsub_fast.solvers.run import (
 
 DoubleGreedyOptions = namedtuple("DoubleGreedyOptions", "n")
 
-_STATEMENT = "f(x) >= f(x*)/2 + [f(0) + f(upper)]/4 (Bian, Buhmann, Krause 2019, DR-DoubleGreedy)"
+_PROMISE = Promise(
+    0.5, "f(x) >= f(x*)/2 + [f(0) + f(upper)]/4 (Bian, Buhmann, Krause 2019, DR-DoubleGreedy)", NONNEGATIVE
+)
+_UNFINISHED = Guarantee(None, "none: not all coordinates were gone through")
 
 
 @kernel
@@ -116,7 +122,9 @@ def double_greedy_loop(
     return FINISHED
 
 
-def double_greedy(f, P, *, callback=None, callback_every=1, time_limit=None):
+def double_greedy(
+    f, P, *, max_iter=None, lmo="auto", callback=None, callback_every=1, time_limit=None, progress=False
+):  # fmt: skip
     """DR-DoubleGreedy: one pass over the coordinates of a box, with a 1/2 guarantee.
 
     Parameters
@@ -125,7 +133,9 @@ def double_greedy(f, P, *, callback=None, callback_every=1, time_limit=None):
         DR-submodular function to maximise.
     P : Box
         Feasible set.
-    callback, callback_every, time_limit
+    max_iter : int, optional
+        Coordinates to go through; all by default, and no more. The guarantee is for all.
+    lmo, callback, callback_every, time_limit, progress
         As in `frank_wolfe`; an iteration is one coordinate.
 
     Returns
@@ -151,8 +161,11 @@ def double_greedy(f, P, *, callback=None, callback_every=1, time_limit=None):
     """
     if not isinstance(P, Box):
         raise UnsupportedError(f"double_greedy needs a Box, got {P!r}; use maximize or two_phase_frank_wolfe")
-    run = Run(f, P, None, f.n, "auto", callback, callback_every, time_limit)
+    n_steps = f.n if max_iter is None else min(f.n, as_count(max_iter, "max_iter"))
+    run = Run(f, P, None, n_steps, lmo, None, callback, callback_every, time_limit, progress)
     floats, integers, _ = objective_kind(f)
     status = run.solve(double_greedy_loop, DoubleGreedyOptions(f.n), (floats + f.n + 1, integers))
-    guarantee = run.guarantee(0.5, _STATEMENT, "f >= 0 on [0, upper]", f.nonnegative_on)
-    return run.result("double-greedy", status, guarantee, run.bound_at_start())
+    if status is Status.COMPLETED and n_steps < f.n:
+        status = Status.MAX_ITER
+    promise = _PROMISE if n_steps == f.n else _UNFINISHED
+    return run.result("double-greedy", status, promise, run.bound_at_start())

@@ -36,12 +36,13 @@ from drsub_fast.solvers.run import (
     next_vertex,
     note_top,
     open_run,
+    small_gap,
 )
 
 OPEN_LOOP, EXACT, SHORT, CONSTANT = range(4)
 STEP_SIZES = {"open-loop": OPEN_LOOP, "exact": EXACT, "short": SHORT}
 
-#: `scale` is the curvature bound C of short steps, or the step itself where it is constant.
+#: `tol` is a `Tolerance`; `scale` is the curvature bound C of short steps, or the step itself where it is constant.
 FrankWolfeOptions = namedtuple("FrankWolfeOptions", "step_size tol scale")
 
 STATIONARY = Guarantee(
@@ -76,12 +77,13 @@ def frank_wolfe_loop(
             numbers[BEST_GAP] = gap
             control[BEST_K] = k
             assign(state.best, x)
-        if gap <= options.tol or k >= k_max:
+        small = small_gap(options.tol, numbers)
+        if gap <= small or k >= k_max:
             control[CLOSING] = 1
             assign(x, state.best)
             numbers[GAP] = numbers[BEST_GAP]
             numbers[VALUE] = evaluate(objective, work, x)
-            return CONVERGED if numbers[GAP] <= options.tol else FINISHED
+            return CONVERGED if numbers[GAP] <= small else FINISHED
         if k >= k_stop:
             return BREAK
         if options.step_size == OPEN_LOOP:
@@ -119,8 +121,8 @@ def _step_rule(step_size, curvature, f, upper):
 
 
 def frank_wolfe(
-    f, P, x0=None, step_size="open-loop", max_iter=100, tol=1e-6, lmo="auto", *,
-    curvature=None, callback=None, callback_every=1, time_limit=None,
+    f, P, *, x0=None, step_size="open-loop", max_iter=100, tol=None, lmo="auto", curvature=None,
+    callback=None, callback_every=1, time_limit=None, progress=False,
 ):  # fmt: skip
     """Non-convex Frank-Wolfe: a stationary point of f over P.
 
@@ -136,8 +138,10 @@ def frank_wolfe(
         2/(k + 2), the best point of the segment (Option I), min(gap / C, 1) (Option II), or a constant in (0, 1].
     max_iter : int
         Number of updates of x. The gap is evaluated at the last iterate too.
-    tol : float
-        Stop when the Frank-Wolfe gap is at most this (in units of f).
+    tol : float, optional
+        Stop when the Frank-Wolfe gap is at most this, in units of f. By default 1e-6 of the most that a value met in
+        the run exceeds f at the set's own starting point (with an ``x0``: f half-way between the two), which follows
+        the units of f and does not see a constant added to f.
     lmo : {"auto", "highs", "kernel"}
         Linear oracle of a polytope: chosen by size, warm-started HiGHS alone, or the compiled simplex.
     curvature : float, optional
@@ -147,6 +151,8 @@ def frank_wolfe(
         return value stops the run.
     time_limit : float, optional
         Seconds of wall-clock time.
+    progress : bool
+        Show a progress bar on standard error.
 
     Returns
     -------
@@ -172,9 +178,9 @@ def frank_wolfe(
     >>> round(r.value, 2), r.fw_gap <= 1e-3
     (0.57, True)
     """
-    run = Run(f, P, x0, max_iter, lmo, callback, callback_every, time_limit)
+    run = Run(f, P, x0, max_iter, lmo, tol, callback, callback_every, time_limit, progress)
     rule, scale = _step_rule(step_size, curvature, f, run.upper)
-    options = FrankWolfeOptions(rule, as_real(tol, "tol", lower=0.0), scale)
+    options = FrankWolfeOptions(rule, run.tol, scale)
     status = run.solve(frank_wolfe_loop, options)
     if status is Status.COMPLETED:
         status = Status.MAX_ITER

@@ -22,7 +22,6 @@ Sources: Holloway 1974 (fully corrective steps).
 import math
 from collections import namedtuple
 
-from drsub_fast._checks import as_real
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import add_scaled, assign, dot, slope
 from drsub_fast.objectives.base import contract, evaluate, exact_step, hessian_product, prepare
@@ -49,6 +48,7 @@ from drsub_fast.solvers.run import (
     next_vertex,
     note_top,
     open_run,
+    small_gap,
 )
 
 FullyCorrectiveOptions = namedtuple("FullyCorrectiveOptions", "tol")
@@ -493,10 +493,11 @@ def fully_corrective_loop(
         control[BEST_K] = k
         assign(state.best, x)
         stalled = atoms.count[_IDLE] >= _IDLE_LIMIT
-        if gap <= options.tol or k >= k_max or stalled:
+        small = small_gap(options.tol, numbers)
+        if gap <= small or k >= k_max or stalled:
             control[CLOSING] = 1
             numbers[VALUE] = evaluate(objective, work, x)
-            if gap <= options.tol:
+            if gap <= small:
                 return CONVERGED
             return STALLED if stalled else FINISHED
         if k >= k_stop:
@@ -520,7 +521,8 @@ def fully_corrective_loop(
 
 
 def fully_corrective_frank_wolfe(
-    f, P, x0=None, max_iter=1000, tol=1e-6, lmo="auto", *, callback=None, callback_every=1, time_limit=None
+    f, P, *, x0=None, max_iter=1000, tol=None, lmo="auto", callback=None, callback_every=1, time_limit=None,
+    progress=False,
 ):  # fmt: skip
     """Fully corrective Frank-Wolfe: a stationary point of f over P to a small gap, in few oracle calls.
 
@@ -534,9 +536,7 @@ def fully_corrective_frank_wolfe(
         Starting point in P; 0 by default.
     max_iter : int
         Number of major steps (oracle calls).
-    tol : float
-        Stop when the Frank-Wolfe gap is at most this (in units of f).
-    lmo, callback, callback_every, time_limit
+    tol, lmo, callback, callback_every, time_limit, progress
         As in `frank_wolfe`.
 
     Returns
@@ -564,9 +564,8 @@ def fully_corrective_frank_wolfe(
     >>> round(r.value, 9), r.fw_gap < 1e-12
     (0.571428571, True)
     """
-    run = Run(f, P, x0, max_iter, lmo, callback, callback_every, time_limit)
-    options = FullyCorrectiveOptions(as_real(tol, "tol", lower=0.0))
-    status = run.solve(fully_corrective_loop, options, atoms_size(f.n))
+    run = Run(f, P, x0, max_iter, lmo, tol, callback, callback_every, time_limit, progress)
+    status = run.solve(fully_corrective_loop, FullyCorrectiveOptions(run.tol), atoms_size(f.n))
     if status is Status.COMPLETED:
         status = Status.MAX_ITER
     return run.result("fully-corrective-frank-wolfe", status, STATIONARY, run.bound_at_start(), returns_best=True)

@@ -8,36 +8,38 @@ from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, fully_co
 from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions, projected_gradient_loop
 from drsub_fast.solvers.spectral_steps import SpectralOptions, spectral_loop
 
-#: ``run_loop(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap)``: all k_max steps, as
-#: far as the loop gets without help; its code.
+#: ``run_loop(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap)``: k_max steps,
+#: or up to step k_stop, as far as the loop gets without help; its code.
 run_loop, RUN_LOOP = operation("run_loop")
 
 
 @kernel
-def _frank_wolfe(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap):
-    return frank_wolfe_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_max, value, gap)
+def _frank_wolfe(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
+    return frank_wolfe_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap)
 
 
 @kernel
-def _fully_corrective(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap):
-    return fully_corrective_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_max, value, gap)
-
-
-@kernel
-def _additive(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap):
-    return additive_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_max, value, gap)
-
-
-@kernel
-def _projected_gradient(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap):
-    return projected_gradient_loop(
-        objective, feasible_set, options, floats, integers, x, upper, k_max, k_max, value, gap
+def _fully_corrective(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
+    return fully_corrective_loop(
+        objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap
     )
 
 
 @kernel
-def _spectral(options, objective, feasible_set, floats, integers, x, upper, k_max, value, gap):
-    return spectral_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_max, value, gap)
+def _additive(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
+    return additive_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap)
+
+
+@kernel
+def _projected_gradient(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
+    return projected_gradient_loop(
+        objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap
+    )
+
+
+@kernel
+def _spectral(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
+    return spectral_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap)
 
 
 RUN_LOOP.table.update(

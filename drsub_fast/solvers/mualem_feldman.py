@@ -14,11 +14,15 @@ from dataclasses import replace
 import numpy as np
 
 from drsub_fast._checks import as_count
+from drsub_fast.result import Status
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
-from drsub_fast.solvers.run import guarantee, solver_upper
+from drsub_fast.solvers.promise import NONNEGATIVE, Promise, claims
+from drsub_fast.solvers.run import solver_upper
 
 
-def mualem_feldman(f, P, max_iter=100, lmo="auto", *, callback=None, callback_every=1, time_limit=None):
+def mualem_feldman(
+    f, P, *, max_iter=100, lmo="auto", callback=None, callback_every=1, time_limit=None, progress=False
+):  # fmt: skip
     """Frank-Wolfe with constant steps ln 2 / max_iter from the point of least maximum norm.
 
     Parameters
@@ -29,7 +33,7 @@ def mualem_feldman(f, P, max_iter=100, lmo="auto", *, callback=None, callback_ev
         Convex set in [0, upper], down-closed or not.
     max_iter : int
         Number of steps K.
-    lmo, callback, callback_every, time_limit
+    lmo, callback, callback_every, time_limit, progress
         As in `frank_wolfe`.
 
     Returns
@@ -54,13 +58,18 @@ def mualem_feldman(f, P, max_iter=100, lmo="auto", *, callback=None, callback_ev
     upper = solver_upper(f, P)
     x0 = P.min_max_norm_point(upper)
     r = frank_wolfe(
-        f, P, x0, math.log(2.0) / steps, steps, 0.0, lmo,
-        callback=callback, callback_every=callback_every, time_limit=time_limit,
+        f, P, x0=x0, step_size=math.log(2.0) / steps, max_iter=steps, tol=0.0, lmo=lmo,
+        callback=callback, callback_every=callback_every, time_limit=time_limit, progress=progress,
     )  # fmt: skip
+    status = Status.COMPLETED if r.status is Status.MAX_ITER else r.status
     positive = upper > 0.0
     norm = float(np.max(x0[positive] / upper[positive], initial=0.0))
     ratio = (1.0 - min(1.0, norm)) / 4.0
     statement = f"f(x) >= {ratio:.3g} f(x*) - O(1/K) (Mualem and Feldman 2023, least maximum norm {norm:.3g})"
-    bound = guarantee(f, P, ratio, statement, "f >= 0 on [0, upper]", f.nonnegative_on)
+    promise = Promise(ratio, statement, NONNEGATIVE)
+    bound, upper_bound = claims(f, upper, promise, status, r.n_iter, r.trace.value, r.upper_bound)
     gap = r.fw_gap if np.array_equal(r.x, r.best_x) else math.nan
-    return replace(r, x=r.best_x, value=r.best_value, fw_gap=gap, guarantee=bound, method="mualem-feldman")
+    return replace(
+        r, x=r.best_x, value=r.best_value, fw_gap=gap, guarantee=bound, upper_bound=upper_bound,
+        status=status, method="mualem-feldman",
+    )  # fmt: skip

@@ -4,7 +4,7 @@ Start 0 is the set's own starting point; start s > 0 is the vertex that maximise
 Exp(1)/u_j, which spreads the starts over the vertices whatever the scale of the variables; for even s the entries
 have random signs too, since positive costs over a box all lead to the same vertex. The best answer x
 is followed by one solve over Q = {y in P : y <= u - x}, so that the better of the two keeps the 1/4 bound of
-Algorithm 1 (Bian et al. 2017, Proposition 1).
+Algorithm 1 (Bian et al. 2017, Theorem 1).
 
 A local solve is fully corrective for quadratics, which Newton steps over the hull of the atoms end in tens of oracle
 calls. For other f each such step measures the curvature anew along all atoms, of which an optimum inside a face has
@@ -20,13 +20,12 @@ from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache, partial
-from time import perf_counter
 
 import numpy as np
 
-from drsub_fast._checks import as_count, as_real, as_seed
+from drsub_fast._checks import as_count, as_seed
 from drsub_fast.engine.jit import kernel, plain
-from drsub_fast.engine.threads import worker_count
+from drsub_fast.engine.threads import progress_bar, worker_count
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.result import Result, Status, Trace
 from drsub_fast.sets.base import OK, PAUSED, lmo, projects_by_kernel
@@ -38,7 +37,11 @@ from drsub_fast.solvers.fully_corrective import (
 )
 from drsub_fast.solvers.loops import run_loop
 from drsub_fast.solvers.projected_gradient import projected_gradient
+from drsub_fast.solvers.promise import claims
 from drsub_fast.solvers.run import (
+    BASE,
+    BASED,
+    BREAK,
     CONVERGED,
     FINISHED,
     GAP,
@@ -47,9 +50,13 @@ from drsub_fast.solvers.run import (
     STALLED,
     VALUE,
     K,
+    Progress,
     Run,
+    next_chunk,
     non_finite_start,
+    now,
     open_run,
+    starting_point,
 )
 from drsub_fast.solvers.spectral_steps import SpectralOptions
 from drsub_fast.solvers.two_phase import second_phase
@@ -75,29 +82,48 @@ def local_solver(f, P):
 
 @kernel
 def multi_start_loop(
-    objective, feasible_set, options, floats, integers, costs, upper, k_max,
+    objective, feasible_set, options, floats, integers, costs, upper, base, k_max, steps,
     points, values, gaps, counts, codes, trace_value, trace_gap, first, last,
 ):  # fmt: skip
-    """Solves starts first .. last - 1; a start with an all-zero cost begins at its row of ``points``."""
-    n = upper.size
-    for s in range(first, last):
-        for i in range(integers.size):
-            integers[i] = 0
+    """Solves starts first .. last - 1, or takes ``steps`` steps; returns the start to go on with, ``last`` at the end.
+
+    A start with an all-zero cost begins at its row of ``points``. The rise of f is counted from ``base`` if that is
+    finite.
+    """
+    n, s = upper.size, first
+    while s < last:
         x = points[s]
-        _, _, set_work = open_run(objective, feasible_set, n, floats, integers)
-        if s > 0:
-            codes[s] = lmo(feasible_set, set_work, costs[s], upper, x)
-            while codes[s] == PAUSED:
-                codes[s] = lmo(feasible_set, set_work, costs[s], upper, x)
-            if codes[s] != OK:
-                continue
+        if codes[s] == _UNSOLVED:
+            for i in range(integers.size):
+                integers[i] = 0
+            if math.isfinite(base):
+                floats[BASE], integers[BASED] = base, 1
+            _, _, set_work = open_run(objective, feasible_set, n, floats, integers)
+            given = True
+            for j in range(n):
+                given &= costs[s, j] == 0.0
+            if not given:
+                code = lmo(feasible_set, set_work, costs[s], upper, x)
+                while code == PAUSED:
+                    code = lmo(feasible_set, set_work, costs[s], upper, x)
+                if code != OK:
+                    codes[s] = code
+                    s += 1
+                    continue
+        k = integers[K]
         codes[s] = run_loop(
-            options, objective, feasible_set, floats, integers, x, upper, k_max, trace_value[s], trace_gap[s]
-        )
+            options, objective, feasible_set, floats, integers, x, upper, k_max, min(k + steps, k_max),
+            trace_value[s], trace_gap[s],
+        )  # fmt: skip
+        steps -= integers[K] - k
         values[s] = floats[VALUE]
         gaps[s] = floats[GAP]
         counts[s, 0] = integers[K]
         counts[s, 1] = integers[N_LMO]
+        if codes[s] == BREAK or codes[s] == PAUSED:
+            return s
+        s += 1
+    return last
 
 
 @lru_cache(maxsize=8)
@@ -118,7 +144,8 @@ def random_costs(upper, n_starts, seed):
 
 
 def multi_start(
-    f, P, n_starts=16, seed=0, max_iter=1000, tol=1e-6, lmo="auto", *, n_jobs=1, time_limit=None
+    f, P, *, x0=None, n_starts=16, seed=0, max_iter=1000, tol=None, lmo="auto", n_jobs=1, callback=None,
+    callback_every=1, time_limit=None, progress=False,
 ):  # fmt: skip
     """Best of many local solves from random vertices, followed by a second phase.
 
@@ -132,13 +159,20 @@ def multi_start(
         Number of starts; the first is 0 (or the set's own point), the others are vertices of random costs.
     seed : int
         Seed of the random costs.
+    x0 : array_like, shape (n,), optional
+        One more start.
     max_iter, tol, lmo
         Of each solve, as in its solver: `fully_corrective_frank_wolfe` for quadratics and over sets whose
-        projection needs a solver, else `projected_gradient` with spectral steps.
+        projection needs a solver, else `projected_gradient` with spectral steps. By default ``tol`` follows the
+        most that a value met in the solve exceeds f at the set's own starting point.
     n_jobs : int
-        Threads, -1 for one a processor. The answer does not depend on it.
+        Threads, -1 for one a processor. The answer does not depend on it. A callback keeps the solves to one.
+    callback, callback_every
+        As in `frank_wolfe`, for the steps of each solve in turn; a true return value ends the whole run.
     time_limit : float, optional
-        Seconds; starts that have not begun by then are left out.
+        Seconds; a start that has not ended by then is stopped, and those that have not begun are left out.
+    progress : bool
+        Show a progress bar of the starts on standard error.
 
     Returns
     -------
@@ -163,75 +197,111 @@ def multi_start(
     """
     n_starts = as_count(n_starts, "n_starts", lower=1)
     n_jobs, seed = worker_count(n_jobs), as_seed(seed)
-    run = Run(f, P, None, max_iter, lmo, time_limit=time_limit)
+    run = Run(f, P, None, max_iter, lmo, tol, callback, callback_every, time_limit, progress)
+    extra = None if x0 is None else starting_point(f, P, x0, run.upper)
     local = local_solver(f, P)
-    starts = _Starts(run, local, as_real(tol, "tol", lower=0.0), random_costs(run.upper, n_starts, seed))
+    options = {"max_iter": max_iter, "tol": tol, "lmo": lmo, "callback": callback, "callback_every": callback_every}
+    starts = _Starts(run, local, options, random_costs(run.upper, n_starts, seed), extra)
     try:
-        with run.blas_limit():
-            starts.solve(n_jobs)
-        starts.solve_handed_back(lmo)
+        starts.solve(1 if callback is not None else n_jobs)
     except KeyboardInterrupt:
-        return replace(starts.result(), status=Status.INTERRUPTED)
+        starts.stopped = Status.INTERRUPTED
     first = starts.result()
-    left = run.time_left()
-    if left == 0.0:
-        return replace(first, status=Status.TIME_LIMIT)
+    if starts.stopped is not None:
+        n_all = len(starts.codes)
+        return replace(first, status=starts.stopped, note=f"after {first.n_starts} of {n_all} starts")
     # Where f(0) is not finite, a second phase has no start.
     if P.is_down_closed and starts.codes[0] != NON_FINITE:
-        options = {"max_iter": max_iter, "tol": tol, "lmo": lmo, "time_limit": left}
-        first = second_phase(first, local.solve, f, P, options)
-    return replace(first, method="multi-start", time=perf_counter() - run.began)
+        first = second_phase(first, local.solve, f, P, options | {"time_limit": run.time_left(), "progress": progress})
+    return replace(first, method="multi-start", time=now() - run.began)
 
 
 class _Starts:
     """The starts of one call and what became of them; row s of every array belongs to start s."""
 
-    def __init__(self, run, local, tol, costs):
-        self.run, self.local, self.tol, self.costs = run, local, tol, costs
+    def __init__(self, run, local, options, costs, extra):
+        self.run, self.local, self.options = run, local, options
         self.size = run.size(local.size(run.f.n))
+        if extra is not None:
+            costs = np.vstack((costs, np.zeros(run.f.n)))
+        self.costs = costs
         n_starts, n = costs.shape
         self.points = np.empty((n_starts, n))
-        self.points[0] = run.x
+        self.points[:] = run.x
+        if extra is not None:
+            self.points[-1] = extra
+        # The rise of f is counted from its value at the set's own start, in all solves.
+        self.base = run.f.value(run.x) if options["tol"] is None else math.nan
         self.values = np.full(n_starts, -math.inf)
         self.gaps = np.full(n_starts, math.nan)
         self.counts = np.zeros((n_starts, 2), np.int64)
         self.codes = np.full(n_starts, _UNSOLVED, np.int64)
+        self.stopped = None
         # Rows of a trace are written as far as a start gets; what is never written takes no memory.
         self.trace_value = np.empty((n_starts, run.max_iter + 1))
         self.trace_gap = np.empty((n_starts, run.max_iter + 1))
 
     def solve(self, n_jobs):
-        """Runs the compiled solves on n_jobs threads until all are done or the time is up."""
+        """Solves the starts until all are done or somebody asks to stop."""
+        with self.run.blas_limit(), progress_bar(self.run.progress, len(self.codes), unit="start") as bar:
+            self._solve_by_kernel(n_jobs, bar)
+        self._solve_handed_back()
+
+    def _solve_by_kernel(self, n_jobs, bar):
         n_starts, n_floats = len(self.codes), self.size[0]
         block = max(1, min(_BLOCK // n_floats, -(-n_starts // n_jobs)))
         firsts = iter(range(0, n_starts, block))
         if n_jobs == 1:
-            self._solve_blocks(firsts, block)
+            self._solve_blocks(firsts, block, bar)
             return
         with ThreadPoolExecutor(n_jobs) as pool:
-            for worker in [pool.submit(self._solve_blocks, firsts, block) for _ in range(n_jobs)]:
+            for worker in [pool.submit(self._solve_blocks, firsts, block, bar) for _ in range(n_jobs)]:
                 worker.result()
 
-    def _solve_blocks(self, firsts, block):
+    def _solve_blocks(self, firsts, block, bar):
         """One worker: takes the next block until none is left."""
         run = self.run
         floats, integers = np.empty(self.size[0]), np.zeros(self.size[1], np.int64)
-        options = self.local.options(self.tol)
         loop = multi_start_loop if run.f.compiled else plain(multi_start_loop)
-        for first in firsts:
-            if run.time_left() == 0.0:
-                return
-            loop(
-                run.f.params, run.params, options, floats, integers, self.costs, run.upper, run.max_iter,
-                self.points, self.values, self.gaps, self.counts, self.codes, self.trace_value, self.trace_gap,
-                first, min(first + block, len(self.codes)),
+
+        def advance(s, last, k_max, steps):
+            return loop(
+                run.f.params, run.params, self.local.options(run.tol), floats, integers, self.costs, run.upper,
+                self.base, k_max, steps, self.points, self.values, self.gaps, self.counts, self.codes,
+                self.trace_value, self.trace_gap, s, last,
             )  # fmt: skip
+
+        chunk = run.first_chunk(self.size[0])
+        for first in firsts:
+            s, last = first, min(first + block, len(self.codes))
+            while s < last and self.stopped is None:
+                before, done, began = s, self.counts[:, 0].sum(), now()
+                s = advance(s, last, run.max_iter, chunk)
+                bar(s - before)
+                if run.callback is None and run.deadline is not None:
+                    steps = int(self.counts[:, 0].sum() - done)
+                    chunk = next_chunk(chunk, steps, now() - began, run.time_left())
+                self._look_up(s, last, floats)
+            if self.stopped is not None:
+                while s < last and self.codes[s] in (BREAK, PAUSED):
+                    s = advance(s, s + 1, int(integers[K]), 1)
+                return
+
+    def _look_up(self, s, last, floats):
+        """Asks the callback, at the step where the solve of start s paused, and the clock whether to stop."""
+        run = self.run
+        if run.callback is not None and s < last and self.codes[s] == BREAK:
+            k = int(self.counts[s, 0])
+            if run.callback(Progress(k, self.points[s].copy(), float(floats[VALUE]), float(floats[GAP]))):
+                self.stopped = Status.CALLBACK
+        if self.stopped is None and run.time_left() == 0.0:
+            self.stopped = Status.TIME_LIMIT
 
     def solved(self):
         """Mask of the starts that a solve has finished."""
         return (self.codes == CONVERGED) | (self.codes == FINISHED) | (self.codes == STALLED)
 
-    def solve_handed_back(self, lmo):
+    def _solve_handed_back(self):
         """Solves the starts whose oracle needs its solver, one by one; without any solved start, start 0 at least.
 
         A vertex where f is not finite is replaced by its half (the set being down-closed), or left out.
@@ -239,15 +309,18 @@ class _Starts:
         run = self.run
         for s in np.flatnonzero(~self.solved()):
             left = run.time_left()
-            if left == 0.0 and self.solved().any():
+            if left == 0.0:
+                self.stopped = self.stopped or Status.TIME_LIMIT
+            if self.stopped is not None and self.solved().any():
                 return
-            x0 = run.P.lmo(self.costs[s], run.upper) if s else None
+            given = not self.costs[s].any()
+            x0 = None if s == 0 else self.points[s] if given else run.P.lmo(self.costs[s], run.upper)
             if s and self.codes[s] == NON_FINITE:
-                if not run.P.is_down_closed:
+                if given or not run.P.is_down_closed:
                     continue
                 x0 *= 0.5
             try:
-                answer = self.local.solve(run.f, run.P, x0, run.max_iter, self.tol, lmo=lmo, time_limit=left)
+                answer = self.local.solve(run.f, run.P, x0=x0, time_limit=left, **self.options)
             except ValueError:
                 continue
             k = answer.n_iter
@@ -255,23 +328,24 @@ class _Starts:
             self.counts[s] = k, answer.n_lmo
             self.trace_value[s, : k + 1], self.trace_gap[s, : k + 1] = answer.trace.value, answer.trace.fw_gap
             self.codes[s] = next((code for code, status in _STATUS.items() if status is answer.status), FINISHED)
+            if answer.status.is_stop:
+                self.stopped = answer.status
 
     def result(self):
         """The best solved start."""
-        solved = self.solved()
+        solved, run = self.solved(), self.run
         if not solved.any():
-            raise non_finite_start(self.run.f, self.run.x)
+            raise non_finite_start(run.f, run.x)
         values = np.where(solved, self.values, -math.inf)
         best = int(values.argmax())
         k, value = int(self.counts[best, 0]), float(values[best])
-        x = self.points[best].copy()
-        bound = math.inf
-        if solved[0] and self.run.from_zero and self.run.f.dr_submodular_on(self.run.upper):
+        x, trace = self.points[best].copy(), self.trace_value[best, : k + 1].copy()
+        status, bound = _STATUS[int(self.codes[best])], math.inf
+        if solved[0] and run.from_zero and run.f.dr_submodular_on(run.upper):
             bound = float(self.trace_value[0, 0] + self.trace_gap[0, 0])
+        guarantee, bound = claims(run.f, run.upper, STATIONARY, status, k, values[solved], bound)
         return Result(
-            x, value, float(self.gaps[best]), bound, STATIONARY, _STATUS[int(self.codes[best])], k,
-            int(self.counts[:, 1].sum()), perf_counter() - self.run.began,
-            Trace(self.trace_value[best, : k + 1].copy(), self.trace_gap[best, : k + 1].copy()),
-            x, value, "multi-start",
+            x, value, float(self.gaps[best]), bound, guarantee, status, k, int(self.counts[:, 1].sum()),
+            now() - run.began, Trace(trace, self.trace_gap[best, : k + 1].copy()), x, value, "multi-start",
             n_starts=int(solved.sum()), n_best=int((values >= value - 1e-6 * abs(value)).sum()),
         )  # fmt: skip

@@ -35,6 +35,7 @@ from drsub_fast.solvers.run import (
     next_vertex,
     note_top,
     open_run,
+    small_gap,
 )
 from drsub_fast.solvers.spectral_steps import SpectralOptions, spectral_loop
 
@@ -100,12 +101,12 @@ def projected_gradient_loop(
     code = _measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap)
     if code != OK:
         return code
-    return CONVERGED if numbers[GAP] <= options.tol else FINISHED
+    return CONVERGED if numbers[GAP] <= small_gap(options.tol, numbers) else FINISHED
 
 
 def projected_gradient(
-    f, P, x0=None, max_iter=100, tol=1e-6, step_size="diminishing", lmo="auto", *,
-    callback=None, callback_every=1, time_limit=None,
+    f, P, *, x0=None, step_size="diminishing", max_iter=100, tol=None, lmo="auto",
+    callback=None, callback_every=1, time_limit=None, progress=False,
 ):  # fmt: skip
     """Projected gradient ascent.
 
@@ -117,14 +118,15 @@ def projected_gradient(
         Convex set with a projection.
     x0 : array_like, shape (n,), optional
         Starting point in P; 0 by default.
+    step_size : "diminishing", "spectral" or float
+        1/(k + 1) as in the paper, the length and line search of Birgin, Martinez and Raydan, or a constant step. The
+        first and the last multiply the gradient, so the iterates depend on the units of f and x.
     max_iter : int
         Number of steps.
-    tol : float
-        Gap at the last iterate below which the run counts as converged (in units of f); with spectral steps the run
-        stops at the first such gap.
-    step_size : "diminishing", "spectral" or float
-        1/(k + 1) as in the paper, the length and line search of Birgin, Martinez and Raydan, or a constant step.
-    lmo, callback, callback_every, time_limit
+    tol : float, optional
+        Gap, as in `frank_wolfe`, at the last iterate below which the run counts as converged; with spectral steps the
+        run stops at the first such gap.
+    lmo, callback, callback_every, time_limit, progress
         As in `frank_wolfe`.
 
     Returns
@@ -134,7 +136,7 @@ def projected_gradient(
 
     Notes
     -----
-    Bian et al. 2017, section 5 (baseline). A stationary point of a monotone DR-submodular function has at
+    Bian et al. 2017 (baseline). A stationary point of a monotone DR-submodular function has at
     least half the maximum (Hassani, Soltanolkotabi, Karbasi 2017).
 
     Spectral steps (Birgin, Martinez, Raydan 2000) take the inverse of the curvature along the last step as the length
@@ -152,17 +154,16 @@ def projected_gradient(
     >>> round(r.value, 9), r.status.name
     (0.571428571, 'CONVERGED')
     """
-    run = Run(f, P, x0, max_iter, lmo, callback, callback_every, time_limit)
-    tol = as_real(tol, "tol", lower=0.0)
+    run = Run(f, P, x0, max_iter, lmo, tol, callback, callback_every, time_limit, progress)
     if isinstance(step_size, str):
         one_of(step_size, "step_size", ("diminishing", "spectral"))
         step = 0.0
     else:
         step = as_real(step_size, "step_size", lower=0.0, strict=True)
     if step_size == "spectral":
-        status = run.solve(spectral_loop, SpectralOptions(tol))
+        status = run.solve(spectral_loop, SpectralOptions(run.tol))
         if status is Status.COMPLETED:
             status = Status.MAX_ITER
         return run.result("projected-gradient", status, STATIONARY, run.bound_at_start(), returns_best=True)
-    status = run.solve(projected_gradient_loop, ProjectedGradientOptions(step, tol))
+    status = run.solve(projected_gradient_loop, ProjectedGradientOptions(step, run.tol))
     return run.result("projected-gradient", status, _NO_GUARANTEE, run.bound_at_start())

@@ -32,7 +32,7 @@ from drsub_fast.engine.codes import (
     STALLED,
 )
 from drsub_fast.engine.jit import Kernel, kernel, plain, type_code
-from drsub_fast.engine.threads import one_blas_thread
+from drsub_fast.engine.threads import one_blas_thread, progress_bar
 from drsub_fast.engine.vector import assign
 from drsub_fast.errors import OracleError
 from drsub_fast.objectives.base import (
@@ -43,22 +43,23 @@ from drsub_fast.objectives.base import (
     prepare,
     settle,
 )
-from drsub_fast.result import Guarantee, Result, Status, Trace
+from drsub_fast.result import Result, Status, Trace
 from drsub_fast.sets.base import ORACLES, follow, is_within, lmo, set_carve, set_size, track
 from drsub_fast.sets.problem import require_problem
+from drsub_fast.solvers.promise import claims
 
 logger = logging.getLogger("drsub_fast")
 
 # Entries of `State.control`.
-K, STARTED, SUPPLIED, VERTEX, TRACKED, N_LMO, BEST_K, CLOSING = range(8)
-N_CONTROL = 8
+K, STARTED, SUPPLIED, VERTEX, TRACKED, N_LMO, BEST_K, CLOSING, BASED = range(9)
+N_CONTROL = 9
 
 # What `VERTEX` says of v: to be asked for; optimal for this iterate; optimal for the next one too.
 STALE, CURRENT, FOLLOWED = range(3)
 
-# Entries of `State.numbers`.
-VALUE, GAP, BEST_GAP, TOP_VALUE = range(4)
-N_NUMBERS = 4
+# Entries of `State.numbers`. From BASE the rise of f is counted: f at the start, unless it was set and BASED says so.
+VALUE, GAP, BEST_GAP, TOP_VALUE, BASE = range(5)
+N_NUMBERS = 5
 
 # Floats in a cache line, and of a workspace from which on it is aligned.
 _LINE, _LARGE = 8, 8192
@@ -68,11 +69,51 @@ BEST, TOP = 4, 5
 
 #: What a loop keeps from call to call: v is the vertex in use, `candidate` the oracle's newest answer
 #: (or the projection), `bound` the upper bounds handed to the oracle, `best` the iterate the method
-#: returns, `top` the iterate of the largest value, `previous` the iterate before the last step.
-State = namedtuple("State", "control numbers v candidate bound rate best top previous")
+#: returns, `top` the iterate of the largest value, `previous` the iterate before the last step, `cost` the
+#: direction for which Python is asked to solve a linear program.
+State = namedtuple("State", "control numbers v candidate bound rate best top previous cost")
+
+#: Floats that the numbers and n-vectors of `State` take.
+STATE_VECTORS = 8
 
 #: What a callback receives.
 Progress = namedtuple("Progress", "n_iter x value fw_gap")
+
+#: A run may stop at a gap of ``absolute``, in units of f, or of ``relative`` times the scale of f, see `as_tolerance`.
+Tolerance = namedtuple("Tolerance", "absolute relative")
+
+#: The gap that counts as small where no ``tol`` is given, as a part of the scale of f.
+DEFAULT_TOL = 1e-6
+
+#: A gap of DEFAULT_TOL times this part of |f| (a few units in its last place) is lost in the rounding of f.
+_ROUNDING = 1e-9
+
+#: What `time` in results and time limits are measured by, in seconds.
+clock = time.perf_counter
+
+
+def now():
+    """The time of the clock that limits are kept by, in seconds."""
+    return clock()
+
+
+def as_tolerance(tol):
+    """What ``tol`` means, a number or None.
+
+    A number is a gap in units of f. None is 1e-6 of the scale of f, by which is meant the most that a value met in the
+    run exceeds f at the set's own starting point (0 for down-closed sets; where another ``x0`` is given, f half-way
+    between the two, since f need not be finite at the first). It is at most the rise of f to its maximum, so a gap this
+    small is at least as small a part of that. It changes with f as f does, and with neither a constant added to f nor
+    the units of x. Where f is so large beside its rise that this is less than the rounding of f, it is the latter.
+    """
+    return Tolerance(0.0, DEFAULT_TOL) if tol is None else Tolerance(as_real(tol, "tol", lower=0.0), 0.0)
+
+
+@kernel
+def small_gap(tol, numbers):
+    """The gap at which the run may stop."""
+    top = numbers[TOP_VALUE]
+    return max(tol.absolute, tol.relative * max(top - numbers[BASE], _ROUNDING * abs(top)))
 
 
 @kernel(memory=True)
@@ -88,8 +129,9 @@ def open_run(objective, feasible_set, n, floats, integers):
         floats[N_NUMBERS + 4 * n : N_NUMBERS + 5 * n],
         floats[N_NUMBERS + 5 * n : N_NUMBERS + 6 * n],
         floats[N_NUMBERS + 6 * n : N_NUMBERS + 7 * n],
+        floats[N_NUMBERS + 7 * n : N_NUMBERS + 8 * n],
     )
-    first_float = N_NUMBERS + 7 * n
+    first_float = N_NUMBERS + STATE_VECTORS * n
     n_floats, n_integers = objective_size(objective)
     middle_float = first_float + n_floats
     middle_integer = N_CONTROL + n_integers
@@ -108,6 +150,8 @@ def begin(objective, work, state, x, upper):
     numbers[GAP] = math.nan
     numbers[BEST_GAP] = math.inf
     numbers[TOP_VALUE] = numbers[VALUE]
+    if control[BASED] == 0:
+        numbers[BASE] = numbers[VALUE]
     assign(state.bound, upper)
     assign(state.best, x)
     assign(state.top, x)
@@ -116,11 +160,27 @@ def begin(objective, work, state, x, upper):
 
 
 @kernel
+def ask_oracle(feasible_set, set_work, state, cost, v):
+    """v = argmax <cost, v> over the set below state.bound, or the answer that Python gave; returns the oracle's code.
+
+    A loop that is told NEEDS_SOLVER returns it to Python, which solves for state.cost, and asks again.
+    """
+    if state.control[SUPPLIED]:
+        state.control[SUPPLIED] = 0
+        assign(v, state.candidate)
+        return OK
+    code = lmo(feasible_set, set_work, cost, state.bound, v)
+    if code == NEEDS_SOLVER:
+        assign(state.cost, cost)
+    return code
+
+
+@kernel
 def next_vertex(objective, work, feasible_set, set_work, state, x, additive):
     """Sets state.v to the oracle's vertex for the current gradient; returns the oracle's code.
 
-    A vertex that is known to be optimal (CURRENT or FOLLOWED) or that Python supplied is
-    taken as it is, and one that comes again keeps what the objective has prepared for it.
+    A vertex that is known to be optimal (CURRENT or FOLLOWED) is taken as it is, and one that comes again keeps what
+    the objective has prepared for it.
     """
     control = state.control
     if control[VERTEX] == CURRENT:
@@ -130,12 +190,9 @@ def next_vertex(objective, work, feasible_set, set_work, state, x, additive):
         control[N_LMO] += 1
         return OK
     while True:
-        if control[SUPPLIED]:
-            control[SUPPLIED] = 0
-        else:
-            code = lmo(feasible_set, set_work, work.grad, state.bound, state.candidate)
-            if code != OK:
-                return code
+        code = ask_oracle(feasible_set, set_work, state, work.grad, state.candidate)
+        if code != OK:
+            return code
         control[N_LMO] += 1
         if not settle(objective, work, x, state.candidate):
             break
@@ -170,6 +227,9 @@ def note_top(state, x):
         assign(state.top, x)
 
 
+_NO_BAR = nullcontext(lambda steps: None)
+
+
 class Run:
     """What every solver function shares: checked options, arrays, and the loop around the loop.
 
@@ -183,39 +243,56 @@ class Run:
         Number of updates of x.
     lmo : {"auto", "highs", "kernel"}
         Linear oracle.
+    tol : float, optional
+        Gap at which the run may stop, see `as_tolerance`.
     callback : callable, optional
         Called as ``callback(progress)`` every ``callback_every`` updates with the iteration number, a copy of
         x, the value and the gap; a true return value stops the run.
     time_limit : float, optional
         Seconds.
+    progress : bool
+        Whether to show a progress bar.
     """
 
-    def __init__(self, f, P, x0, max_iter, lmo, callback=None, callback_every=1, time_limit=None):
-        self.began = time.perf_counter()
+    def __init__(
+        self, f, P, x0=None, max_iter=100, lmo="auto", tol=None, callback=None, callback_every=1, time_limit=None,
+        progress=False,
+    ):  # fmt: skip
+        self.began = now()
         require_problem(f, P)
         self.f, self.P = f, P
         self.max_iter = as_count(max_iter, "max_iter")
+        self.tol = as_tolerance(tol)
         self.deadline = None if time_limit is None else self.began + as_real(time_limit, "time_limit", lower=0.0)
         self.callback = as_function(callback, "callback")
         self.callback_every = as_count(callback_every, "callback_every", lower=1)
+        self.progress = progress
         self.lmo = one_of(lmo, "lmo", ORACLES)
         self.params = P.params(lmo)
         self.upper = solver_upper(f, P)
         self.x = starting_point(f, P, x0, self.upper)
         self.from_zero = x0 is None and P.is_down_closed
+        self.base = None if x0 is None or tol is not None else self._base()
         self.solver = None
+
+    def _base(self):
+        """f half-way between the set's own starting point and x0, from which the rise of f is counted."""
+        middle = 0.5 * (self.P.start(self.upper) + self.x)
+        return self.f.value(np.minimum(middle, self.upper))
 
     def size(self, extra=(0, 0)):
         """Lengths of the flat arrays of this run; ``extra`` is what the loop itself wants at their ends."""
         floats, integers, _ = objective_kind(self.f)
         set_floats, set_integers, _ = set_kind(self.P, self.params)
         n = self.f.n
-        return N_NUMBERS + 7 * n + floats + set_floats + extra[0], N_CONTROL + integers + set_integers + extra[1]
+        state = N_NUMBERS + STATE_VECTORS * n
+        return state + floats + set_floats + extra[0], N_CONTROL + integers + set_integers + extra[1]
 
     def solve(self, loop, options, extra=(0, 0)):
         """Runs the loop to its end; returns the status of the run."""
-        with self.blas_limit():
-            return self._solve(loop, options, extra)
+        shown = progress_bar(True, self.max_iter, unit="step") if self.progress else _NO_BAR
+        with self.blas_limit(), shown as bar:
+            return self._solve(loop, options, extra, bar)
 
     def blas_limit(self):
         """A context in which loops run: of one BLAS thread, if they call BLAS.
@@ -225,23 +302,26 @@ class Run:
         """
         return one_blas_thread() if self.f.uses_blas else nullcontext()
 
-    def _solve(self, loop, options, extra):
+    def _solve(self, loop, options, extra, bar):
         f, x, upper = self.f, self.x, self.upper
         n_floats, n_integers = self.size(extra)
         self.floats, self.integers = _aligned(n_floats), np.zeros(n_integers, np.int64)
+        if self.base is not None and math.isfinite(self.base):
+            self.floats[BASE], self.integers[BASED] = self.base, 1
         self.trace_value, self.trace_gap = np.empty(self.max_iter + 1), np.empty(self.max_iter + 1)
         arguments = (f.params, self.params, options, self.floats, self.integers, x, upper)
         traces = self.trace_value, self.trace_gap
         run = self._entry(loop, options, (*arguments, 1, 1, *traces))
         k_max = self.max_iter
-        k_stop = chunk = self._first_chunk(n_floats)
+        k_stop = chunk = self.first_chunk(n_floats)
         self.trace_gap[0] = math.nan
         status = None
         try:
             while True:
                 k = int(self.integers[K])
-                start = time.perf_counter() if self.deadline is not None else 0.0
+                start = now() if self.deadline is not None else 0.0
                 code = run(*arguments, k_max, min(k_stop, k_max), *traces)
+                bar(int(self.integers[K]) - k)
                 if code == CONVERGED:
                     return status or Status.CONVERGED
                 if code == FINISHED:
@@ -264,9 +344,7 @@ class Run:
                         k_max = int(self.integers[K])
                 if code == BREAK:
                     if self.deadline is not None and self.callback is None:
-                        spent = max(time.perf_counter() - start, 1e-7)
-                        steps = max(1, int(self.integers[K]) - k)
-                        chunk = max(1, min(4 * chunk, int(0.02 * steps / spent)))
+                        chunk = next_chunk(chunk, int(self.integers[K]) - k, now() - start, self.time_left())
                     k_stop = int(self.integers[K]) + chunk
         except KeyboardInterrupt:
             return Status.INTERRUPTED
@@ -282,7 +360,7 @@ class Run:
         kind = objective_kind(self.f)[2], set_kind(self.P, self.params)[2], type(options)
         return loop.entry(kind, arguments)
 
-    def _first_chunk(self, n_floats):
+    def first_chunk(self, n_floats):
         """Steps between two looks at the clock and the keyboard: about 50 ms of work."""
         if self.callback is not None:
             return self.callback_every
@@ -297,24 +375,22 @@ class Run:
             progress = Progress(k, self.x.copy(), float(self.floats[VALUE]), float(self.floats[GAP]))
             if self.callback(progress):
                 return Status.CALLBACK
-        if self.deadline is not None and time.perf_counter() >= self.deadline:
-            return Status.TIME_LIMIT
-        return None
+        return Status.TIME_LIMIT if self.time_left() == 0.0 else None
 
     def _call_solver(self, code):
         """Answers an oracle or projection call that the kernel handed back."""
-        state, work, set_work = self._views
+        state, _, set_work = self._views
         if code == NEEDS_PROJECTION:
             state.candidate[:] = self.P.project_by_solver(state.candidate, state.bound)
         else:
-            if not np.isfinite(work.grad).all():
+            if not np.isfinite(state.cost).all():
                 state.candidate[:] = math.nan
             else:
                 if self.solver is None:
                     self.solver = self.P.solver(state.bound.copy(), self.lmo)
                 left = self.time_left()
                 try:
-                    state.candidate[:] = self.solver.maximize(work.grad, state.bound, left)
+                    state.candidate[:] = self.solver.maximize(state.cost, state.bound, left)
                 except OracleError as error:
                     if left is not None and "ime limit" in error.status:
                         raise _OutOfTime from None
@@ -330,7 +406,7 @@ class Run:
 
     def time_left(self):
         """Seconds until the time limit, at least 0; None without one."""
-        return None if self.deadline is None else max(0.0, self.deadline - time.perf_counter())
+        return None if self.deadline is None else max(0.0, self.deadline - now())
 
     def bound_at_start(self):
         """f(0) + max <grad f(0), v>, an upper bound by concavity along non-negative directions."""
@@ -338,12 +414,8 @@ class Run:
             return math.inf
         return float(self.trace_value[0] + self.trace_gap[0])
 
-    def guarantee(self, ratio, statement, premise, check):
-        """The bound of a method, with what is known of its premise on [0, upper]."""
-        return guarantee(self.f, self.P, ratio, statement, premise, check)
-
-    def result(self, method, status, guarantee, upper_bound=math.inf, returns_best=False, note=""):
-        """Packages what the loop left behind."""
+    def result(self, method, status, promise, upper_bound=math.inf, returns_best=False, note=""):
+        """Packages what the loop left behind; ``promise`` is that of a run that takes all its steps."""
         floats, control = self.floats, self.integers
         k, x = int(control[K]), self.x
         if control[CLOSING]:
@@ -358,8 +430,10 @@ class Run:
             top_x, top_value = self._view(TOP).copy(), float(floats[TOP_VALUE])
         if k < self.max_iter:
             self.trace_value, self.trace_gap = self.trace_value[: k + 1], self.trace_gap[: k + 1]
+        values = self.trace_value if control[STARTED] else self.trace_value[:0]
+        guarantee, upper_bound = claims(self.f, self.upper, promise, status, k, values, upper_bound)
         return Result(
-            x, value, gap, upper_bound, guarantee, status, k, int(control[N_LMO]), time.perf_counter() - self.began,
+            x, value, gap, upper_bound, guarantee, status, k, int(control[N_LMO]), now() - self.began,
             Trace(self.trace_value, self.trace_gap), top_x, top_value, method, note,
         )  # fmt: skip
 
@@ -382,6 +456,15 @@ def _aligned(n):
     return floats[first : first + n]
 
 
+def next_chunk(chunk, steps, seconds, left):
+    """Steps until the next look at the clock: 5 ms of work or half the time that is left, by the pace of the last.
+
+    It decides when the clock is looked at, never what is computed.
+    """
+    pace = max(1, steps) / max(seconds, 1e-7)
+    return max(1, min(4 * chunk, int(min(0.005, 0.5 * left) * pace)))
+
+
 class _OutOfTime(Exception):
     """The solver behind the oracle used up the time limit."""
 
@@ -393,20 +476,6 @@ def solver_upper(f, P):
     if P._unit_upper is None:
         P._unit_upper = np.minimum(P._upper, 1.0)
     return P._unit_upper
-
-
-def guarantee(f, P, ratio, statement, premise, check):
-    """A `Guarantee`, remembered for the next solve of the same problem."""
-    upper = solver_upper(f, P)
-    known = f.__dict__.setdefault("_guarantees", {})
-    stored = known.get(statement)
-    if stored is None or stored[0] is not upper:
-        dr_submodular, holds = f.dr_submodular_on(upper), check(upper)
-        if not dr_submodular:
-            premise = f"f is DR-submodular and {premise}"
-            holds = False if dr_submodular is False or holds is False else None
-        stored = known[statement] = (upper, Guarantee(ratio, statement, premise, holds))
-    return stored[1]
 
 
 def non_finite_start(f, x):

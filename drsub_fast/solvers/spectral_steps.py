@@ -23,7 +23,7 @@ from collections import namedtuple
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import add_scaled, assign, is_finite, slope
 from drsub_fast.objectives.base import evaluate
-from drsub_fast.sets.base import NEEDS_SOLVER, OK, lmo, project
+from drsub_fast.sets.base import NEEDS_SOLVER, OK, project
 from drsub_fast.solvers.run import (
     BEST_GAP,
     BEST_K,
@@ -44,9 +44,11 @@ from drsub_fast.solvers.run import (
     VALUE,
     VERTEX,
     K,
+    ask_oracle,
     begin,
     note_top,
     open_run,
+    small_gap,
 )
 
 SpectralOptions = namedtuple("SpectralOptions", "tol")
@@ -100,13 +102,9 @@ def _move(x, origin, target, gamma):
 def _measure_gap(work, feasible_set, set_work, state, x, trace_value, trace_gap):
     """The gap at x, by the oracle, whose vertex goes to state.v; returns the oracle's code."""
     control, numbers = state.control, state.numbers
-    if control[SUPPLIED]:
-        control[SUPPLIED] = 0
-        assign(state.v, state.candidate)
-    else:
-        code = lmo(feasible_set, set_work, work.grad, state.bound, state.v)
-        if code != OK:
-            return code
+    code = ask_oracle(feasible_set, set_work, state, work.grad, state.v)
+    if code != OK:
+        return code
     control[N_LMO] += 1
     control[VERTEX] = CURRENT
     k, gap = control[K], slope(work.grad, state.v, x)
@@ -173,7 +171,7 @@ def spectral_loop(objective, feasible_set, options, floats, integers, x, upper, 
             code = _measure_gap(work, feasible_set, set_work, state, x, trace_value, trace_gap)
             if code != OK:
                 return code
-        if numbers[GAP] <= options.tol:
+        if numbers[GAP] <= small_gap(options.tol, numbers):
             return _close(objective, work, state, x, True, CONVERGED)
         if k >= k_max:
             return _close(objective, work, state, x, True, FINISHED)

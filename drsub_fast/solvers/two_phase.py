@@ -1,24 +1,24 @@
 """Two-phase Frank-Wolfe (paper, Algorithm 1).
 
 x = stationary point over P; z = stationary point over Q = {y in P : y <= u - x}; return the better one.
-With exactly stationary points max{f(x), f(z)} >= f(x*)/4 for f >= 0, by the local-global relation
+With exactly stationary points max{f(x), f(z)} >= f(x*)/4 for f >= 0 (Theorem 1), by the local-global relation
 (Proposition 1); the gaps g_P(x) and g_Q(z) that are left cost (g_P + g_Q)/4.
 """
 
 import math
 from dataclasses import replace
-from time import perf_counter
+from inspect import signature
 
 import numpy as np
 
 from drsub_fast._checks import as_real, one_of
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.result import Status
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
-from drsub_fast.solvers.run import guarantee, solver_upper
+from drsub_fast.solvers.promise import FINISHED_RUNS, NONNEGATIVE, Promise, claims
+from drsub_fast.solvers.run import now, solver_upper
 
 SUBROUTINES = {
     "frank-wolfe": frank_wolfe,
@@ -26,11 +26,28 @@ SUBROUTINES = {
     "projected-gradient": projected_gradient,
 }
 
-_STATEMENT = "max(f(x), f(z)) >= [f(x*) - g_P(x) - g_Q(z)]/4 (Bian et al. 2017, Proposition 1)"
+_PROMISE = Promise(
+    0.25,
+    "max(f(x), f(z)) >= [f(x*) - g_P(x) - g_Q(z)]/4 (Bian et al. 2017, Theorem 1 by Proposition 1)",
+    NONNEGATIVE,
+)
+
+
+def option_names(solver):
+    """Names of the options of a solver, in order; what comes after f and P."""
+    return tuple(name for name, item in signature(solver).parameters.items() if item.kind is item.KEYWORD_ONLY)
+
+
+def check_options(options, known, method):
+    """Raise TypeError for an option that a method does not have, listing those that it has."""
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{method} takes no option {name!r}; its options are {', '.join(sorted(known))}")
 
 
 def two_phase_frank_wolfe(
-    f, P, max_iter=100, tol=1e-6, subroutine="frank-wolfe", lmo="auto", *, time_limit=None, **options
+    f, P, *, x0=None, max_iter=100, tol=None, subroutine="frank-wolfe", lmo="auto", callback=None, callback_every=1,
+    time_limit=None, progress=False, **options
 ):  # fmt: skip
     """Two-phase Frank-Wolfe (Algorithm 1): the better of two stationary points, with a 1/4 guarantee.
 
@@ -40,34 +57,40 @@ def two_phase_frank_wolfe(
         Function to maximise.
     P : FeasibleSet
         Down-closed set.
+    x0 : array_like, shape (n,), optional
+        Starting point of the first phase in P; 0 by default. The second starts at 0.
     max_iter : int
         Updates of x in each phase.
-    tol : float
-        Gap tolerance of each phase (in units of f).
+    tol : float, optional
+        Gap tolerance of each phase, as in `frank_wolfe`.
     subroutine : str or callable
         Name of the local solver ("frank-wolfe", "fully-corrective-frank-wolfe", "projected-gradient"), or any
-        function ``solver(f, P, max_iter=.., tol=.., **options) -> Result``.
-    lmo : {"auto", "highs", "kernel"}
-        As in `frank_wolfe`.
+        function ``solver(f, P, *, max_iter, tol, lmo, **options) -> Result``, which is also given those of x0,
+        callback, callback_every, time_limit and progress that are not the default.
+    lmo, callback, callback_every, progress
+        As in `frank_wolfe`, for each phase.
     time_limit : float, optional
         Seconds for both phases together.
     **options
-        Passed to the subroutine, e.g. ``step_size="exact"`` or ``callback``.
+        Other options of the subroutine, e.g. ``step_size="exact"``.
 
     Returns
     -------
     Result
-        The better phase, named by `phase`; its trace, status and iterations are that phase's, `n_lmo`
-        and `time` are totals, and `phases` holds both results, that of phase 2 with its gap over Q.
+        The better phase, named by `phase`; its trace and iterations are that phase's, `n_lmo` and `time` are totals,
+        and `phases` holds both results, that of phase 2 with its gap over Q. The status is that of the better phase,
+        or of the one that was stopped; then nothing is guaranteed.
 
     Raises
     ------
     UnsupportedError
         If P is not down-closed.
+    TypeError
+        For an option that the subroutine does not have.
 
     Notes
     -----
-    Bian et al. 2017, Algorithm 1 and Proposition 1.
+    Bian et al. 2017, Algorithm 1 and Theorem 1, in the form of Proposition 1 with the gaps that are left.
 
     Examples
     --------
@@ -81,18 +104,30 @@ def two_phase_frank_wolfe(
     if not P.is_down_closed:
         raise UnsupportedError(f"two_phase_frank_wolfe needs a down-closed set, which {P!r} is not; use frank_wolfe")
     if not callable(subroutine):
-        subroutine = SUBROUTINES.get(subroutine) or one_of(subroutine, "subroutine", tuple(SUBROUTINES))
-    began = perf_counter()
+        name, subroutine = subroutine, SUBROUTINES.get(subroutine)
+        if subroutine is None:
+            one_of(name, "subroutine", tuple(SUBROUTINES))
+        own = set(option_names(two_phase_frank_wolfe)) | set(option_names(subroutine))
+        check_options(options, own, f"two_phase_frank_wolfe with subroutine={name!r}")
+    began = now()
     options |= {"max_iter": max_iter, "tol": tol, "lmo": lmo}
+    if callback is not None:
+        options |= {"callback": callback, "callback_every": callback_every}
+    if progress:
+        options["progress"] = True
     if time_limit is not None:
         options["time_limit"] = as_real(time_limit, "time_limit", lower=0.0)
-    first = subroutine(f, P, **options)
-    if first.status in (Status.INTERRUPTED, Status.CALLBACK):
-        return replace(first, method="two-phase-frank-wolfe", phases=(first,), phase=1, note="in phase 1")
-    if time_limit is not None:
-        options["time_limit"] = max(0.0, time_limit - (perf_counter() - began))
-    result = second_phase(first, subroutine, f, P, options)
-    return replace(result, method="two-phase-frank-wolfe", time=perf_counter() - began)
+    first = subroutine(f, P, **options, **({} if x0 is None else {"x0": x0}))
+    if first.status.is_stop:
+        guarantee, _ = claims(
+            f, solver_upper(f, P), _PROMISE, first.status, first.n_iter, first.trace.value, first.upper_bound
+        )
+        result = replace(first, phases=(first,), phase=1, guarantee=guarantee, note="in phase 1")
+    else:
+        if time_limit is not None:
+            options["time_limit"] = max(0.0, time_limit - (now() - began))
+        result = second_phase(first, subroutine, f, P, options)
+    return replace(result, method="two-phase-frank-wolfe", time=now() - began)
 
 
 def second_phase(first, subroutine, f, P, options):
@@ -102,17 +137,20 @@ def second_phase(first, subroutine, f, P, options):
     second = subroutine(f, Q, **options)
     phase, better = (2, second) if second.value > first.value else (1, first)
     top = first if first.best_value >= second.best_value else second
-    bound = guarantee(f, P, 0.25, _STATEMENT, "f >= 0 on [0, upper]", f.nonnegative_on)
-    upper_bound = first.upper_bound
-    if bound.holds:
-        upper_bound = min(upper_bound, 4.0 * better.value + first.fw_gap + second.fw_gap)
+    status = next((r.status for r in (second, first) if r.status not in FINISHED_RUNS), better.status)
+    values = np.concatenate((first.trace.value, second.trace.value, [better.value]))
+    met = _PROMISE, status, first.n_iter + second.n_iter, values
+    guarantee, upper_bound = claims(f, upper, *met, first.upper_bound)
+    if guarantee.holds and math.isfinite(first.fw_gap + second.fw_gap):
+        local_global = 4.0 * better.value + max(first.fw_gap, 0.0) + max(second.fw_gap, 0.0)
+        guarantee, upper_bound = claims(f, upper, *met, min(upper_bound, local_global))
     gap, n_lmo = better.fw_gap, first.n_lmo + second.n_lmo
     if phase == 2 and math.isfinite(gap):
         # The subroutine measured the gap over Q.
         gradient = f.gradient(second.x)
         gap, n_lmo = float(gradient @ (P.lmo(gradient, upper) - second.x)), n_lmo + 1
     return replace(
-        better, fw_gap=gap, guarantee=bound, upper_bound=upper_bound, n_lmo=n_lmo,
-        best_x=top.best_x, best_value=top.best_value, phases=(first, second), phase=phase,
-        n_starts=first.n_starts, n_best=first.n_best if phase == 1 else 1,
+        better, fw_gap=gap, guarantee=guarantee, upper_bound=upper_bound, status=status, n_lmo=n_lmo,
+        note="in phase 2" if second.status.is_stop else better.note, best_x=top.best_x, best_value=top.best_value,
+        phases=(first, second), phase=phase, n_starts=first.n_starts, n_best=first.n_best if phase == 1 else 1,
     )  # fmt: skip

@@ -167,7 +167,7 @@ def test_a_start_at_a_vertex_and_a_full_store_of_atoms():
     f = ds.Softmax(random_kernel(3, 1))
     P = ds.Box(np.ones(3))
     for corner in np.ndindex(2, 2, 2):
-        result = ds.fully_corrective_frank_wolfe(f, P, np.array(corner, float), tol=1e-10)
+        result = ds.fully_corrective_frank_wolfe(f, P, x0=np.array(corner, float), tol=1e-10)
         check(f, P, result, 1e-10)
 
 

@@ -116,7 +116,7 @@ def test_fully_corrective_reaches_a_tiny_gap_and_never_falls(seed, concave):
 def test_fully_corrective_starts_from_x0_and_counts_its_calls():
     f, P = quadratic(12, 1, 0.3), polytope(12, 6, 1)
     first = ds.fully_corrective_frank_wolfe(f, P, tol=1e-12)
-    again = ds.fully_corrective_frank_wolfe(f, P, first.x, tol=1e-10)
+    again = ds.fully_corrective_frank_wolfe(f, P, x0=first.x, tol=1e-10)
     assert again.n_iter == 0
     assert again.n_lmo == 1
     assert first.n_lmo == first.n_iter + 1
@@ -286,7 +286,7 @@ def test_bad_x0(bad, message):
     f, P = quadratic(2, 0), ds.Budget(1.0, [1.0, 1.0])
     for solver in (ds.frank_wolfe, ds.fully_corrective_frank_wolfe, ds.projected_gradient):
         with pytest.raises(ValueError, match=message):
-            solver(f, P, bad)
+            solver(f, P, x0=bad)
 
 
 def test_bad_options():
@@ -297,7 +297,7 @@ def test_bad_options():
         ds.maximize(f, P, method="no-such")
     with pytest.raises(ValueError, match="unknown step_size 'armijo'; choose from 'open-loop'"):
         ds.frank_wolfe(f, P, step_size="armijo")
-    with pytest.raises(ValueError, match="unknown lmo 'glpk'; choose from 'auto', 'highs', 'kernel', 'paper'"):
+    with pytest.raises(ValueError, match="unknown lmo 'glpk'; choose from 'auto', 'highs', 'kernel'"):
         ds.frank_wolfe(f, P, lmo="glpk")
     with pytest.raises(ValueError, match="unknown subroutine"):
         ds.two_phase_frank_wolfe(f, P, subroutine="newton")

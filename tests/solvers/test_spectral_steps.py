@@ -23,7 +23,7 @@ SETS = {
 
 
 def spectral(f, P, x0=None, **options):
-    return ds.projected_gradient(f, P, x0, step_size="spectral", **{"max_iter": 1000} | options)
+    return ds.projected_gradient(f, P, x0=x0, step_size="spectral", **{"max_iter": 1000} | options)
 
 
 def concave(seed=0):

@@ -1,0 +1,114 @@
+"""What a run may claim: the a-priori bound of its method, and an upper bound on the maximum.
+
+A method promises a part of the maximum if all its steps are taken and f has a property on [0, upper]. The promise is
+withdrawn where the run ended early, and where a value met on the way contradicts a property that is not proved but
+declared by the user, or unknown. A value above the upper bound contradicts the diminishing returns on which that bound
+rests, and withdraws both.
+"""
+
+import math
+from collections import namedtuple
+
+import numpy as np
+
+from drsub_fast.result import Guarantee, Status
+
+#: ``ratio`` of the maximum by ``statement``, for an f with the property ``premise``.
+Promise = namedtuple("Promise", "ratio statement premise")
+
+#: A property of f on [0, upper]: its name among `Objective.declared`, in words, ``known(f, upper)``, and
+#: ``contradiction(values)``: words for what the values of one run, in order, say against it, or "".
+Premise = namedtuple("Premise", "name words known contradiction")
+
+#: How runs end that took all the steps that their methods promise something for.
+FINISHED_RUNS = (Status.CONVERGED, Status.COMPLETED, Status.MAX_ITER, Status.STALLED)
+
+#: A value may contradict a property, or exceed a bound, by this part of the largest value: that is rounding.
+_ROUNDING = 1e-9
+
+
+def _negative_value(values):
+    lowest = values.min()
+    return f"f(x) = {lowest:g} < 0 was met" if lowest < -_ROUNDING * np.abs(values).max() else ""
+
+
+def _fall(values):
+    falls = np.diff(values)
+    k = int(falls.argmin()) if falls.size else -1
+    if k < 0 or falls[k] >= -_ROUNDING * np.abs(values).max():
+        return ""
+    return f"f fell from {values[k]:g} to {values[k + 1]:g} while x rose"
+
+
+def _monotone_from_zero(f, upper):
+    monotone = f.monotone_on(upper)
+    return f.value(np.zeros(f.n)) >= 0.0 if monotone else monotone
+
+
+NONNEGATIVE = Premise("nonnegative", "f >= 0 on [0, upper]", lambda f, upper: f.nonnegative_on(upper), _negative_value)
+MONOTONE = Premise("monotone", "f is monotone on [0, upper] and f(0) >= 0", _monotone_from_zero, _fall)
+
+
+def guarantee(f, upper, promise):
+    """The guarantee of a run that takes all its steps, remembered for the next solve of the same problem."""
+    known = f.__dict__.setdefault("_guarantees", {})
+    stored = known.get(promise.statement)
+    if stored is None or stored[0] is not upper:
+        stored = known[promise.statement] = (upper, _fresh_guarantee(f, upper, promise))
+    return stored[1]
+
+
+def _fresh_guarantee(f, upper, promise):
+    premise, words = promise.premise, promise.premise.words
+    dr_submodular, holds = f.dr_submodular_on(upper), premise.known(f, upper)
+    names = {premise.name}
+    if not dr_submodular or "dr_submodular" in f.declared:
+        words = f"f is DR-submodular and {words}"
+        names.add("dr_submodular")
+    facts = (dr_submodular, holds)
+    if not all(facts):
+        holds = False if any(fact is not None and not fact for fact in facts) else None
+    else:
+        holds = "declared" if names & f.declared else True
+    return Guarantee(promise.ratio, promise.statement, words, holds)
+
+
+def claims(f, upper, promise, status, n_iter, values, upper_bound):
+    """(guarantee, upper bound) of a run that ended.
+
+    Parameters
+    ----------
+    f : Objective
+        The function.
+    upper : ndarray, shape (n,)
+        The box that the premise is about.
+    promise : Promise or Guarantee
+        What the method promises; a `Guarantee` without a ratio is kept as it is.
+    status : Status
+        How the run ended.
+    n_iter : int
+        Its steps.
+    values : ndarray
+        Finite values of f, in the order in which they were met; the largest is at most the maximum.
+    upper_bound : float
+        Its bound.
+    """
+    top = float(values.max(initial=-math.inf))
+    excess = top - upper_bound
+    exceeded = excess > _ROUNDING * max(abs(top), abs(upper_bound))
+    given = promise if isinstance(promise, Guarantee) else guarantee(f, upper, promise)
+    if given.ratio is not None:
+        reason = ""
+        if status not in FINISHED_RUNS:
+            reason = f"{status.value}, and the bound is for runs that take all their steps"
+        elif n_iter == 0 and status is Status.COMPLETED:
+            reason = "no step was taken"
+        elif exceeded:
+            reason = f"f(x) = {top:g} is above the bound {upper_bound:g} that holds for DR-submodular f"
+        elif given.holds is not True and values.size:
+            reason = promise.premise.contradiction(values)
+        if reason:
+            given = given.withdrawn(reason)
+    if excess > 0.0:
+        upper_bound = math.inf if exceeded else top
+    return given, upper_bound
