@@ -70,14 +70,13 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
         shared["time_limit"] = max(0.0, time_limit - (now() - began))
     other = bounded(f, P, **shared)
     better = other if other.value > result.value else result
+    top = max(result.best_value, other.best_value)
     stopped = other.status not in FINISHED_RUNS
-    # The 1/4 of the second phase stands where the other method was stopped.
-    kept = result.guarantee if other.guarantee.ratio is None and result.guarantee.ratio is not None else other.guarantee
     return replace(
-        better, method=result.method if better is result else other.method, guarantee=kept,
+        better, method=result.method if better is result else other.method, guarantee=other.guarantee,
         status=other.status if stopped else better.status,
         note=f"{addition.split(' adds')[0]} was stopped" if stopped else f"{why}, so {addition}",
-        upper_bound=max(min(result.upper_bound, other.upper_bound), better.value), n_lmo=result.n_lmo + other.n_lmo,
+        upper_bound=max(min(result.upper_bound, other.upper_bound), top), n_lmo=result.n_lmo + other.n_lmo,
         time=now() - began, n_starts=result.n_starts, n_best=result.n_best,
     )  # fmt: skip
 

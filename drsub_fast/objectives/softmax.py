@@ -194,8 +194,11 @@ def _two_pivots(a, b, c, alpha, gamma):
     The second pivot is det / first with the determinant of both, so that the divisions need not wait for each other;
     that costs no digits.
     """
-    first = 1.0 + alpha * a
-    both = first * (1.0 + gamma * c) - alpha * gamma * b * b
+    first, other = 1.0 + alpha * a, 1.0 + gamma * c
+    if first > 1e150 or other > 1e150:  # the determinant may be beyond the range of floats
+        second = other - _share(alpha * b, first) * (gamma * b)
+        return first, second, _share(alpha, first), _share(gamma, second)
+    both = first * other - alpha * gamma * b * b
     return first, _share(both, first), _share(alpha, first), _share(gamma * first, both)
 
 
@@ -261,8 +264,12 @@ def _eliminate(work, rows, width, logged, s, least):
         for t in range(4):
             if not pivots[t] > limit[done + t]:
                 return np.nan
-            product *= pivots[t]
-            if not 1e-200 < product < 1e200:
+            # The product keeps within 1e-150 and 1e150 and so do its factors: no overflow on the way.
+            if 1e-150 < pivots[t] < 1e150:
+                product *= pivots[t]
+            else:
+                change += math.log(pivots[t])
+            if not 1e-150 < product < 1e150:
                 change += math.log(product)
                 product = 1.0
     return change + math.log(product)
@@ -1212,7 +1219,8 @@ class Softmax(Objective):
         return np.diag(1.0 - x) + root[:, None] * self.L * root
 
     def dr_submodular_on(self, upper):
-        return True
+        # Beyond the unit box the determinant may fall through 0 on the way, and what f is after that is another branch.
+        return self.unit_box or upper.max() <= 1.0 or self._at_corner(upper)[2] is not None
 
     def nonnegative_on(self, upper):
         upper, value, grad = self._at_corner(upper)

@@ -67,7 +67,7 @@ def mualem_feldman(
     ratio = (1.0 - min(1.0, norm)) / 4.0
     statement = f"f(x) >= {ratio:.3g} f(x*) - O(1/K) (Mualem and Feldman 2023, least maximum norm {norm:.3g})"
     promise = Promise(ratio, statement, NONNEGATIVE)
-    bound, upper_bound = claims(f, upper, promise, status, r.n_iter, r.trace.value, r.upper_bound)
+    bound, upper_bound = claims(f, upper, promise, status, r.n_iter, r.trace.value, r.best_value, r.upper_bound)
     gap = r.fw_gap if np.array_equal(r.x, r.best_x) else math.nan
     return replace(
         r, x=r.best_x, value=r.best_value, fw_gap=gap, guarantee=bound, upper_bound=upper_bound,

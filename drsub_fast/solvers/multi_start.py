@@ -207,13 +207,18 @@ def multi_start(
     except KeyboardInterrupt:
         starts.stopped = Status.INTERRUPTED
     first = starts.result()
-    if starts.stopped is not None:
-        n_all = len(starts.codes)
-        return replace(first, status=starts.stopped, note=f"after {first.n_starts} of {n_all} starts")
     # Where f(0) is not finite, a second phase has no start.
-    if P.is_down_closed and starts.codes[0] != NON_FINITE:
-        first = second_phase(first, local.solve, f, P, options | {"time_limit": run.time_left(), "progress": progress})
-    return replace(first, method="multi-start", time=now() - run.began)
+    if starts.stopped is None and P.is_down_closed and starts.codes[0] != NON_FINITE:
+        options |= {"time_limit": run.time_left(), "progress": progress}
+        best = second_phase(first, local.solve, f, P, options, first.upper_bound)
+        return replace(best, method="multi-start", time=now() - run.began)
+    guarantee, bound = claims(
+        f, run.upper, STATIONARY, first.status, first.n_iter, first.trace.value, first.value, first.upper_bound
+    )
+    first = replace(first, guarantee=guarantee, upper_bound=bound)
+    if starts.stopped is None:
+        return first
+    return replace(first, status=starts.stopped, note=f"after {first.n_starts} of {len(starts.codes)} starts")
 
 
 class _Starts:
@@ -276,7 +281,8 @@ class _Starts:
             s, last = first, min(first + block, len(self.codes))
             while s < last and self.stopped is None:
                 before, done, began = s, self.counts[:, 0].sum(), now()
-                s = advance(s, last, run.max_iter, chunk)
+                # With a callback the count of steps begins anew at each start.
+                s = advance(s, last if run.callback is None else s + 1, run.max_iter, chunk)
                 bar(s - before)
                 if run.callback is None and run.deadline is not None:
                     steps = int(self.counts[:, 0].sum() - done)
@@ -343,9 +349,8 @@ class _Starts:
         status, bound = _STATUS[int(self.codes[best])], math.inf
         if solved[0] and run.from_zero and run.f.dr_submodular_on(run.upper):
             bound = float(self.trace_value[0, 0] + self.trace_gap[0, 0])
-        guarantee, bound = claims(run.f, run.upper, STATIONARY, status, k, values[solved], bound)
         return Result(
-            x, value, float(self.gaps[best]), bound, guarantee, status, k, int(self.counts[:, 1].sum()),
+            x, value, float(self.gaps[best]), bound, STATIONARY, status, k, int(self.counts[:, 1].sum()),
             now() - run.began, Trace(trace, self.trace_gap[best, : k + 1].copy()), x, value, "multi-start",
             n_starts=int(solved.sum()), n_best=int((values >= value - 1e-6 * abs(value)).sum()),
         )  # fmt: skip

@@ -73,7 +73,7 @@ def _fresh_guarantee(f, upper, promise):
     return Guarantee(promise.ratio, promise.statement, words, holds)
 
 
-def claims(f, upper, promise, status, n_iter, values, upper_bound):
+def claims(f, upper, promise, status, n_iter, values, top, upper_bound):
     """(guarantee, upper bound) of a run that ended.
 
     Parameters
@@ -89,11 +89,12 @@ def claims(f, upper, promise, status, n_iter, values, upper_bound):
     n_iter : int
         Its steps.
     values : ndarray
-        Finite values of f, in the order in which they were met; the largest is at most the maximum.
+        Values of f, in the order in which they were met.
+    top : float
+        The largest value met, which is at most the maximum.
     upper_bound : float
         Its bound.
     """
-    top = float(values.max(initial=-math.inf))
     excess = top - upper_bound
     exceeded = excess > _ROUNDING * max(abs(top), abs(upper_bound))
     given = promise if isinstance(promise, Guarantee) else guarantee(f, upper, promise)

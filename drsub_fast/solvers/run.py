@@ -431,7 +431,7 @@ class Run:
         if k < self.max_iter:
             self.trace_value, self.trace_gap = self.trace_value[: k + 1], self.trace_gap[: k + 1]
         values = self.trace_value if control[STARTED] else self.trace_value[:0]
-        guarantee, upper_bound = claims(self.f, self.upper, promise, status, k, values, upper_bound)
+        guarantee, upper_bound = claims(self.f, self.upper, promise, status, k, values, top_value, upper_bound)
         return Result(
             x, value, gap, upper_bound, guarantee, status, k, int(control[N_LMO]), now() - self.began,
             Trace(self.trace_value, self.trace_gap), top_x, top_value, method, note,

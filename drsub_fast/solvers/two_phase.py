@@ -118,20 +118,26 @@ def two_phase_frank_wolfe(
     if time_limit is not None:
         options["time_limit"] = as_real(time_limit, "time_limit", lower=0.0)
     first = subroutine(f, P, **options, **({} if x0 is None else {"x0": x0}))
+    upper = solver_upper(f, P)
     if first.status.is_stop:
         guarantee, _ = claims(
-            f, solver_upper(f, P), _PROMISE, first.status, first.n_iter, first.trace.value, first.upper_bound
-        )
+            f, upper, _PROMISE, first.status, first.n_iter, first.trace.value, first.best_value,
+            first.upper_bound,
+        )  # fmt: skip
         result = replace(first, phases=(first,), phase=1, guarantee=guarantee, note="in phase 1")
     else:
         if time_limit is not None:
             options["time_limit"] = max(0.0, time_limit - (now() - began))
-        result = second_phase(first, subroutine, f, P, options)
+        bound = first.trace.value[0] + first.trace.fw_gap[0] if x0 is None and f.dr_submodular_on(upper) else math.inf
+        result = second_phase(first, subroutine, f, P, options, bound)
     return replace(result, method="two-phase-frank-wolfe", time=now() - began)
 
 
-def second_phase(first, subroutine, f, P, options):
-    """The better of ``first``, a stationary point over P, and the subroutine's answer over Q, with the 1/4 bound."""
+def second_phase(first, subroutine, f, P, options, bound):
+    """The better of ``first``, a stationary point over P, and the subroutine's answer over Q, with the 1/4 bound.
+
+    ``bound`` is the linear bound from 0, which a value of an f that is not DR-submodular may exceed.
+    """
     upper = solver_upper(f, P)
     Q = P.with_upper(np.maximum(upper - first.x, 0.0))
     second = subroutine(f, Q, **options)
@@ -139,8 +145,8 @@ def second_phase(first, subroutine, f, P, options):
     top = first if first.best_value >= second.best_value else second
     status = next((r.status for r in (second, first) if r.status not in FINISHED_RUNS), better.status)
     values = np.concatenate((first.trace.value, second.trace.value, [better.value]))
-    met = _PROMISE, status, first.n_iter + second.n_iter, values
-    guarantee, upper_bound = claims(f, upper, *met, first.upper_bound)
+    met = _PROMISE, status, first.n_iter + second.n_iter, values, top.best_value
+    guarantee, upper_bound = claims(f, upper, *met, min(first.upper_bound, bound))
     if guarantee.holds and math.isfinite(first.fw_gap + second.fw_gap):
         local_global = 4.0 * better.value + max(first.fw_gap, 0.0) + max(second.fw_gap, 0.0)
         guarantee, upper_bound = claims(f, upper, *met, min(upper_bound, local_global))

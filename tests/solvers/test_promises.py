@@ -1,0 +1,156 @@
+"""What a result claims: guarantees of whole runs, premises that are declared or refuted, bounds above the value."""
+
+import math
+
+import numpy as np
+import pytest
+
+import drsub_fast as ds
+
+N = 4
+ONES = np.ones(N)
+BOX = ds.Box(ONES)
+POSITIVE = ds.Quadratic(-np.eye(N), 0.75 * ONES, 1.0)
+PROMISING = {
+    "nonmonotone-frank-wolfe": 1.0 / math.e,
+    "monotone-frank-wolfe": 1.0 - 1.0 / math.e,
+    "double-greedy": 0.5,
+    "mualem-feldman": 0.25,
+    "two-phase-frank-wolfe": 0.25,
+}
+MONOTONE = ds.Quadratic(-0.1 * np.eye(N), ONES, 1.0)
+
+
+def function(f, **facts):
+    return ds.CallableObjective(f.value_and_gradient, f.n, **facts)
+
+
+@pytest.mark.parametrize(("name", "ratio"), PROMISING.items())
+def test_whole_runs_keep_their_guarantee(name, ratio):
+    r = ds.maximize(MONOTONE, BOX, method=name)
+    assert r.guarantee.holds is True
+    assert r.guarantee.ratio == pytest.approx(ratio)
+    assert "known to hold" in str(r.guarantee)
+
+
+@pytest.mark.parametrize("name", PROMISING)
+@pytest.mark.parametrize("stop", ["time", "callback", "keyboard", "not finite"])
+def test_runs_that_end_early_promise_nothing(name, stop):
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    f, options = MONOTONE if name == "monotone-frank-wolfe" else POSITIVE, {}
+    if stop == "time":
+        options = {"time_limit": 0.0}
+    elif stop == "callback":
+        options = {"callback": lambda progress: True}
+    elif stop == "keyboard":
+        options = {"callback": interrupt}
+    else:
+        evaluate = f.value_and_gradient
+
+        def cliff(x):
+            value, grad = evaluate(x)
+            return (math.nan if x.sum() > 0.5 else value), grad
+
+        f = ds.CallableObjective(cliff, N, dr_submodular=True, nonnegative=True, monotone=True)
+        if name == "double-greedy":
+            pytest.skip("f is evaluated at the upper bounds first")
+    r = ds.maximize(f, BOX, method=name, **options)
+    assert not r.success
+    assert r.guarantee.ratio is None
+    assert r.guarantee.holds is False
+    assert str(r.guarantee).startswith("none: ")
+    assert r.status.value in str(r.guarantee)
+
+
+def test_a_part_of_double_greedy_promises_nothing():
+    r = ds.double_greedy(MONOTONE, BOX, max_iter=2)
+    assert (r.n_iter, r.status, r.guarantee.ratio) == (2, ds.Status.MAX_ITER, None)
+    assert ds.double_greedy(MONOTONE, BOX, max_iter=10).guarantee.ratio == 0.5
+
+
+@pytest.mark.parametrize("name", PROMISING)
+def test_declared_premises_read_declared(name):
+    f = function(MONOTONE, dr_submodular=True, nonnegative=True, monotone=True)
+    r = ds.maximize(f, BOX, method=name)
+    assert r.guarantee.holds == "declared"
+    assert "(declared, not checked)" in str(r.guarantee)
+    assert "known to hold" not in str(r.guarantee)
+
+
+def test_one_declared_premise_of_two_is_enough_to_read_so():
+    mixed = ds.MeanField(ds.Multilinear.sampled(len, N, nonnegative=True))
+    assert mixed.declared == {"nonnegative"}
+
+
+@pytest.mark.parametrize("name", ["nonmonotone-frank-wolfe", "two-phase-frank-wolfe", "mualem-feldman", "auto"])
+@pytest.mark.parametrize("nonnegative", [True, None])
+def test_a_negative_value_refutes_that_f_is_not_negative(name, nonnegative):
+    negative = ds.Quadratic(-np.eye(N), 0.75 * ONES, -1.0)
+    r = ds.maximize(function(negative, dr_submodular=True, nonnegative=nonnegative), BOX, method=name)
+    assert r.guarantee.holds is False
+    assert r.upper_bound >= r.value
+    if name != "auto":
+        assert "f(x) = -1 < 0 was met" in str(r.guarantee)
+
+
+def test_a_fall_refutes_that_f_is_monotone():
+    f = ds.Quadratic(-np.eye(N), 0.75 * ONES, 1.0)
+    r = ds.monotone_frank_wolfe(function(f, dr_submodular=True, monotone=True), BOX)
+    falls = np.diff(r.trace.value).min() < 0.0
+    assert falls == (r.guarantee.holds is False)
+    wrong = ds.CallableObjective(lambda x: (-x.sum(), ONES), N, dr_submodular=True, monotone=True)
+    assert "f fell from" in str(ds.monotone_frank_wolfe(wrong, BOX).guarantee)
+
+
+@pytest.mark.parametrize("name", ["auto", *(name for name in ds.METHODS if name != "mualem-feldman")])
+def test_a_value_above_the_bound_withdraws_what_rests_on_diminishing_returns(name):
+    # x'1 + 10 (x'1)^2: not DR-submodular, its bound from 0 is 4.
+    def convex(x):
+        return x.sum() + 10.0 * x.sum() ** 2, (1.0 + 20.0 * x.sum()) * ONES
+
+    r = ds.maximize(ds.CallableObjective(convex, N, dr_submodular=True, nonnegative=True), BOX, method=name)
+    assert r.value > 40.0
+    assert r.upper_bound == math.inf
+    assert r.guarantee.ratio is None
+
+
+@pytest.mark.parametrize("name", ["auto", *ds.METHODS])
+@pytest.mark.parametrize("seed", range(10))
+def test_no_value_exceeds_its_bound(name, seed):
+    rng = np.random.default_rng(seed)
+    f = ds.Quadratic(np.zeros((3, 3)), rng.random(3))
+    r = ds.maximize(f, ds.Box(rng.random(3)), method=name)
+    assert r.value <= r.upper_bound
+    assert r.best_value <= r.upper_bound
+
+
+def test_softmax_beyond_the_unit_box_has_a_bound_that_holds():
+    for n in (1, 2, 3):
+        f, P = ds.Softmax(0.2 * np.eye(n), unit_box=False), ds.Box(np.full(n, 100.0))
+        for name in ("auto", "frank-wolfe", "multi-start", "two-phase-frank-wolfe", "nonmonotone-frank-wolfe"):
+            r = ds.maximize(f, P, method=name)
+            assert r.upper_bound == math.inf
+            assert r.guarantee.holds is not True
+        assert ds.certificates.linear_bound(f, P) == math.inf
+    inside = ds.Softmax(2.0 * np.eye(2), unit_box=False)
+    r = ds.maximize(inside, ds.Box([3.0, 3.0]))
+    assert r.value <= r.upper_bound < math.inf
+    assert inside.dr_submodular_on(np.array([3.0, 3.0])) is True
+    assert ds.Softmax(0.2 * np.eye(2)).dr_submodular_on(np.array([100.0, 100.0])) is True
+
+
+@pytest.mark.parametrize("scale", [1e60, 1e150, 1e160, 1e300])
+@pytest.mark.parametrize("n", [1, 2, 5, 40])
+def test_log_det_of_extreme_kernels(scale, n):
+    f = ds.Softmax(scale * np.eye(n))
+    assert f.value(np.ones(n)) == pytest.approx(n * math.log(scale), rel=1e-12)
+
+
+@pytest.mark.parametrize(("solver", "citation"), [
+    (ds.nonmonotone_frank_wolfe, "Theorem 2 and Corollary 1"), (ds.two_phase_frank_wolfe, "Theorem 1"),
+])  # fmt: skip
+def test_bounds_are_cited_as_the_paper_numbers_them(solver, citation):
+    assert citation in solver(POSITIVE, BOX).guarantee.statement
+    assert citation in solver.__doc__
