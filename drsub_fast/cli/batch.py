@@ -22,11 +22,10 @@ from drsub_fast.batch.tables import KINDS, write_results
 from drsub_fast.engine.threads import worker_count
 from drsub_fast.errors import CheckpointError, UnsupportedError
 from drsub_fast.methods import METHODS
-from drsub_fast.problems.files import read_problem
+from drsub_fast.problems.files import PROBLEM_FILES, kind_of_file, read_problem
 from drsub_fast.result import Status
 
 FAILURES, INTERRUPTED = 1, 130
-PROBLEM_FILES = (".npz", ".mat", ".mps", ".lp", ".qplib")
 
 #: Axes of the arrays of one problem; a file whose arrays have one more is a stack.
 _AXES = {"H": 2, "h": 1, "L": 2, "factor": 2, "A": 2, "b": 1, "upper": 1, "ub": 1}
@@ -74,7 +73,7 @@ def _files(inputs):
     """The problem files that are named, and those in folders that are named, in order."""
     for path in inputs:
         if path.is_dir():
-            found = sorted(file for file in path.iterdir() if file.suffix.lower() in PROBLEM_FILES)
+            found = sorted(file for file in path.iterdir() if kind_of_file(file) in PROBLEM_FILES)
             if not found:
                 raise ValueError(f"{path} holds no problem files ({', '.join(PROBLEM_FILES)})")
             yield from found

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import numba
@@ -210,7 +209,7 @@ def add_solve(commands):
         "b, upper a polytope, upper a box. The texts 'objective' and 'set' name other kinds: "
         f"{', '.join(OBJECTIVES)}; {', '.join(SETS)}. Their arrays are listed in drsub_fast.read_problem.",
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="problem: .npz, .mat, .mps, .lp or .qplib")
+    parser.add_argument("file", type=Path, metavar="FILE", help="problem: .npz, .mat, .mps, .lp, .qplib ..")
     parser.add_argument("--method", choices=["auto", *METHODS], default="auto", metavar="METHOD",
                         help=f"auto (default), {', '.join(METHODS)}")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result here, .npz or .json")
@@ -240,18 +239,19 @@ def run_solve(args):
     problem = read_problem(args.file)
     result = maximize(problem.f, problem.P, method=args.method, **options)
     ratio = "" if result.ratio != result.ratio else f" (value / bound = {result.ratio:.4f})"
+    sign = -1.0 if problem.minimize else 1.0
     for label, text in (
         ("problem", f"{problem.f} over {problem.P}"),
-        ("value", f"{result.value:.12g}" + (" (the file minimises the negative)" if problem.minimize else "")),
+        ("value", f"{sign * result.value:.12g}" + (" (the file minimises)" if problem.minimize else "")),
         ("fw_gap", f"{result.fw_gap:.3g}"),
-        ("upper bound", f"{result.upper_bound:.6g}{ratio}"),
+        ("lower bound" if problem.minimize else "upper bound", f"{sign * result.upper_bound:.6g}{ratio}"),
         ("guarantee", str(result.guarantee)),
         ("status", result.message),
         ("work", f"{result.n_iter} steps, {result.n_lmo} oracle answers, {1e3 * result.time:.3g} ms"),
     ):
         print(f"{label:12}{text}")
     if args.out is not None:
-        write_result(args.out, replace(result, x=problem.to_original(result.x)))
+        write_result(args.out, result, problem)
         print(f"{'result':12}{args.out}")
     return INTERRUPTED if result.status.name == "INTERRUPTED" else 0
 

@@ -22,10 +22,7 @@ primal) simplex starts from the last basis. What the wrapper takes care of:
 Source: Huangfu and Hall, Parallelizing the dual revised simplex method, Math. Prog. Comp. 10 (2018).
 """
 
-import errno
-import os
 from collections import namedtuple
-from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -50,7 +47,7 @@ _SMALLEST_ENTRY = 1e-12
 #: Of a down-closed program: costs below minus this, in units of the largest gain, can only keep a variable at 0.
 _LARGEST_LOSS = 1e6
 _BASIC = int(_core.HighsBasisStatus.kBasic)
-_COLUMN_WISE, _TRIANGULAR, _MAXIMIZE = 1, 1, -1
+_COLUMN_WISE, _MAXIMIZE = 1, -1
 # A refinement that moves a value by more than this, relative, is no refinement.
 _REFINEMENT = 1e-6
 
@@ -169,7 +166,7 @@ class HighsOracle:
         upper = np.where(self._fixed, self._lower, self.upper)
         return self._lower / self._scale, upper / self._scale
 
-    def maximize(self, direction, upper, time_limit=None):
+    def maximize(self, direction, upper, time_limit=None, mend=True):
         """A vertex that maximises <direction, v>.
 
         Parameters
@@ -180,6 +177,9 @@ class HighsOracle:
             Upper bounds; a bound below the lower one counts as equal to it.
         time_limit : float, optional
             Seconds for this call.
+        mend : bool, default True
+            Whether rows that hold up to HiGHS's tolerances only are mended. Where <direction, v> alone is asked for,
+            they need not be.
 
         Returns
         -------
@@ -218,6 +218,8 @@ class HighsOracle:
             status = model.modelStatusToString(model_status)
             raise OracleError(f"the linear program ended with HiGHS's status '{status}' ({run_status.name})", status)
         v = np.clip(self._vertex() * self._scale, self._lower, self.upper)
+        if not mend:
+            return v
         if self._is_down_closed:
             return shrink_into_rows(v, self._A, self._b)
         return move_into_rows(v, self._A, self._b, self._row_lower, self.upper, self._lower)
@@ -286,88 +288,6 @@ class HighsOracle:
         change = np.abs(refined - v[columns]).max(initial=0.0)
         if change <= _REFINEMENT * (1.0 + np.abs(v).max()):
             v[columns] = refined
-
-
-class Program(NamedTuple):
-    """A quadratic program as HiGHS has read it: 1/2 x'Hx + h'x + c, rows, bounds."""
-
-    H: np.ndarray
-    h: np.ndarray
-    c: float
-    A: scipy.sparse.csc_array
-    row_lower: np.ndarray
-    row_upper: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    integer: np.ndarray
-    minimize: bool
-
-
-def _quiet_model():
-    model = _Model()
-    model.setOptionValue("output_flag", False)
-    return model
-
-
-def _matrix(start, index, value, shape):
-    return scipy.sparse.csc_array((np.array(value), np.array(index), np.array(start)), shape=shape)
-
-
-def read_program(path):
-    """Reads a quadratic program from an MPS or LP file.
-
-    Returns
-    -------
-    Program
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If HiGHS cannot read it.
-    """
-    if not os.path.isfile(path):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    model = _quiet_model()
-    if model.readModel(str(path)) == _core.HighsStatus.kError:
-        raise ValueError("HiGHS cannot read the file as a program in MPS or LP format")
-    model.ensureColwise()
-    read = model.getModel()
-    lp, hessian = read.lp_, read.hessian_
-    n, m = lp.num_col_, lp.num_row_
-    A = _matrix(lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_, (m, n))
-    H = np.zeros((n, n))
-    if hessian.dim_:
-        triangle = _matrix(hessian.start_, hessian.index_, hessian.value_, (n, n)).toarray()
-        H = triangle + triangle.T - np.diag(triangle.diagonal())
-    integer = np.zeros(n, bool)
-    if lp.integrality_:
-        integer = np.array([kind != _core.HighsVarType.kContinuous for kind in lp.integrality_])
-    return Program(
-        H, np.array(lp.col_cost_), lp.offset_, A, np.array(lp.row_lower_), np.array(lp.row_upper_),
-        np.array(lp.col_lower_), np.array(lp.col_upper_), integer, lp.sense_ == _core.ObjSense.kMinimize,
-    )  # fmt: skip
-
-
-def write_program(path, H, h, c, A, b, upper):
-    """Writes max 1/2 x'Hx + h'x + c over {A x <= b, 0 <= x <= upper} as an MPS or LP file.
-
-    Raises
-    ------
-    OSError
-        If HiGHS cannot write the file.
-    """
-    rows, triangle = scipy.sparse.csc_array(A), scipy.sparse.csc_array(np.tril(H))
-    m, n = rows.shape
-    model = _quiet_model()
-    model.passModel(
-        n, m, rows.nnz, triangle.nnz, _COLUMN_WISE, _TRIANGULAR, _MAXIMIZE, float(c), h, np.zeros(n), upper,
-        np.full(m, -np.inf), b, rows.indptr.astype(np.int32), rows.indices.astype(np.int32), rows.data,
-        triangle.indptr.astype(np.int32), triangle.indices.astype(np.int32), triangle.data, np.zeros(n, np.int32),
-    )  # fmt: skip
-    if model.writeModel(str(path)) == _core.HighsStatus.kError:
-        raise OSError(f"HiGHS cannot write {path}")
 
 
 #: Answer of a mixed-integer program: HiGHS's own ``status`` text, ``x`` (or None), the ``bound`` on the maximum and

@@ -239,7 +239,11 @@ def to_arrays(f, P):
     set_kind = _kind_of(P, SETS, "set")
     if isinstance(P, Simplex) and (P.upper < P.total).any():
         raise UnsupportedError(f"{P!r} has upper bounds below its total: write it as a GeneralPolytope with A_eq")
-    return {"objective": kind, **fields, "set": set_kind, **_fields(P, SETS[set_kind])}
+    set_fields = _fields(P, SETS[set_kind])
+    taken = sorted(set(fields) & set(set_fields))
+    if taken:
+        raise UnsupportedError(f"{f!r} and {P!r} both have an entry {taken[0]!r}: one file cannot hold them")
+    return {"objective": kind, **fields, "set": set_kind, **set_fields}
 
 
 def _objective_fields(f):

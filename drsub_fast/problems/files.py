@@ -1,80 +1,84 @@
 """Problems and results as files.
 
 ``.npz`` and ``.mat`` (MATLAB up to version 7) hold the arrays of `problems.arrays`; `read_problem` describes them.
-``.mps``, ``.lp`` and ``.qplib`` are read by `problems.program_files`.
+``.mps`` (``.qps``, ``.sif``), ``.lp`` and ``.qplib`` hold quadratic programs, as they are or packed (``.gz``).
 """
 
+import gzip
 import json
 import math
-import zipfile
+import os
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import scipy
 
-from drsub_fast._checks import one_of
+from drsub_fast._checks import as_flag, as_vector, described, one_of
 from drsub_fast.problems.arrays import from_arrays, to_arrays
-from drsub_fast.problems.program_files import read_mps_or_lp, read_qplib, write_mps_or_lp
+from drsub_fast.problems.lp_format import read_lp, write_lp
+from drsub_fast.problems.mat import load_mat
+from drsub_fast.problems.mps import read_mps, write_mps
+from drsub_fast.problems.npz import load_npz, split
+from drsub_fast.problems.program import program_of
+from drsub_fast.problems.qplib import read_qplib, write_qplib
+from drsub_fast.problems.standard_form import Problem, standard_form
+from drsub_fast.result import Result
+from drsub_fast.sets.problem import require_problem
 
-#: The arrays that are a sparse matrix in an .npz file.
-_SPARSE_PARTS = ("data", "indices", "indptr", "shape")
-
-
-def _load_npz(path):
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            if isinstance(stored, np.ndarray):
-                raise ValueError("one array without a name, not an .npz file")
-            return _joined(dict(stored))
-    except zipfile.BadZipFile:
-        raise ValueError("not an .npz file") from None
-
-
-def _joined(arrays):
-    """The arrays, with sparse matrices for their parts."""
-    sparse = {name.removesuffix(".indptr") for name in arrays if name.endswith(".indptr")}
-    joined = {name: array for name, array in arrays.items() if name.rpartition(".")[0] not in sparse}
-    for name in sorted(sparse):
-        missing = [part for part in _SPARSE_PARTS if f"{name}.{part}" not in arrays]
-        if missing:
-            raise ValueError(f"{name}.{missing[0]} is missing: a sparse matrix needs {', '.join(_SPARSE_PARTS)}")
-        data, indices, indptr, shape = (arrays[f"{name}.{part}"] for part in _SPARSE_PARTS)
-        try:
-            joined[name] = scipy.sparse.csc_matrix((data, indices, indptr), shape=tuple(shape.tolist()))
-            joined[name].check_format(full_check=True)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name} is not a sparse matrix in CSC format: {error}") from None
-    return joined
+_ARRAYS = {".npz": load_npz, ".mat": load_mat}
+_TEXTS = {".mps": read_mps, ".qps": read_mps, ".sif": read_mps, ".lp": read_lp, ".qplib": read_qplib}
+_TEXT_WRITERS = {".mps": write_mps, ".qps": write_mps, ".lp": write_lp, ".qplib": write_qplib}
 
 
-def _split(arrays):
-    """The arrays, with their parts for sparse matrices."""
-    split = {}
-    for name, array in arrays.items():
-        if scipy.sparse.issparse(array):
-            matrix = scipy.sparse.csc_matrix(array)
-            split |= {f"{name}.{part}": getattr(matrix, part) for part in _SPARSE_PARTS}
-        else:
-            split[name] = array
-    return split
+def _packed(kinds):
+    return (*kinds, *(f"{kind}.gz" for kind in kinds))
 
 
-def _load_mat(path):
-    try:
-        return {name: value for name, value in scipy.io.loadmat(path).items() if not name.startswith("__")}
-    except NotImplementedError:
-        raise ValueError("MATLAB's -v7.3 format cannot be read: save it with -v7") from None
-    except scipy.io.matlab.MatReadError as error:
-        raise ValueError(f"not a .mat file: {error}") from None
+#: Kinds of files that `read_problem` reads.
+PROBLEM_FILES = (*_ARRAYS, *_packed(_TEXTS))
 
 
-_READERS = {
-    ".npz": lambda path: from_arrays(_load_npz(path)),
-    ".mat": lambda path: from_arrays(_load_mat(path)),
-    ".mps": read_mps_or_lp,
-    ".lp": read_mps_or_lp,
-    ".qplib": read_qplib,
-}
+def kind_of_file(path):
+    """What the name of a file ends in, in lower case: ``.npz``, ``.mps.gz``, .."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes[-2:]]
+    return "".join(suffixes) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
+
+
+def _problem_of_arrays(arrays):
+    """The problem that arrays describe, with what a file may say of its source."""
+    names, minimize, shift = (arrays.pop(name, None) for name in ("names", "minimize", "shift"))
+    problem = from_arrays(arrays)
+    if shift is not None:
+        if problem.shift is not None:
+            raise ValueError("lb and shift cannot be given both: either moves the lower bounds")
+        problem = problem._replace(shift=as_vector(np.ravel(shift), "shift", n=problem.f.n))
+    if minimize is not None:
+        if np.size(minimize) != 1 or np.ravel(minimize)[0] not in (0, 1):
+            raise ValueError("minimize must be 0 or 1")
+        problem = problem._replace(minimize=bool(np.ravel(minimize)[0]))
+    if names is not None:
+        if np.asarray(names).dtype.kind != "U" or np.size(names) != 1:
+            raise ValueError("names must be one text, a line for each variable")
+        problem = problem._replace(names=_as_names(str(np.ravel(names)[0]).split("\n"), problem.f.n))
+    return problem
+
+
+def _problem_of_program(program):
+    if not program.h.size:
+        raise ValueError("the file has no variables")
+    return standard_form(*program)
+
+
+def _as_names(names, n):
+    """Names of variables: n different texts without line breaks, or none at all."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError("names must be a sequence of texts")
+    names = tuple(map(str, names))
+    if names and (len(names) != n or len(set(names)) < n or any("\n" in name or not name for name in names)):
+        raise ValueError(f"names must be {n} different texts of one line, got {len(names)}: {names[:3]}, ..")
+    return names
 
 
 def read_problem(path):
@@ -83,12 +87,13 @@ def read_problem(path):
     Parameters
     ----------
     path : str or Path
-        An ``.npz``, ``.mat``, ``.mps``, ``.lp`` or ``.qplib`` file.
+        An ``.npz`` or ``.mat`` file, or a quadratic program as ``.mps``, ``.qps``, ``.sif``, ``.lp`` or ``.qplib``,
+        packed or not (``.mps.gz``, ..).
 
     Returns
     -------
     Problem
-        With fields f and P, and the way back where bounds or the sign were changed.
+        With fields f and P, the names of the variables, and the way back where bounds or the sign were changed.
 
     Raises
     ------
@@ -139,7 +144,9 @@ def read_problem(path):
 
     Without ``objective``, H makes a quadratic and L or factor a softmax extension; without ``set``, A and b make a
     polytope and ``upper`` alone a box. ``ub`` is another name of ``upper``. ``lb``, if not 0, holds the lower bounds of
-    a quadratic over a polytope or box, which are moved to 0. Other entries are ignored.
+    a quadratic over a polytope or box, which are moved to 0. ``names`` (one text, a line for each variable),
+    ``minimize`` (1 where the source minimises -f) and ``shift`` (the point that x = 0 stands for) speak of the source.
+    Other entries are ignored.
 
     A matrix may be sparse; in an ``.npz`` file a sparse ``A`` is the four arrays ``A.data``, ``A.indices``,
     ``A.indptr`` and ``A.shape`` of SciPy's CSC format. A vector may be a matrix with one row or column, and a number
@@ -147,49 +154,118 @@ def read_problem(path):
     """
     path = Path(path)
     try:
-        read = _READERS[one_of(path.suffix.lower(), "kind of file", tuple(_READERS))]
+        kind = one_of(kind_of_file(path), "kind of file", PROBLEM_FILES)
         with path.open("rb"):  # an unreadable file is an OSError, whatever its reader makes of it
             pass
-        return read(path)
+        if kind in _ARRAYS:
+            return _problem_of_arrays(_ARRAYS[kind](path))
+        return _problem_of_program(_TEXTS[kind.removesuffix(".gz")](path))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def write_problem(path, f, P):
+def write_problem(path, f, P=None, *, names=(), minimize=False, shift=None):
     """Writes a problem so that `read_problem` gives it back.
 
     Parameters
     ----------
     path : str or Path
-        ``.npz`` or ``.mat`` for any objective and set in the tables of `read_problem`, ``.mps`` or ``.lp`` for a
-        `Quadratic` over a `Box` or `Polytope`.
+        ``.npz`` or ``.mat`` for any objective and set in the tables of `read_problem`; ``.mps``, ``.lp`` or ``.qplib``
+        (or ``.mps.gz``, ..) for a `Quadratic` over a `Box`, `Polytope` or `GeneralPolytope`.
     f : Objective
+        Or the `Problem` that `read_problem` returned, which has all the rest.
     P : FeasibleSet
+    names : sequence of str, optional
+        Names of the variables.
+    minimize : bool, default False
+        Whether the file minimises -f.
+    shift : array_like, shape (n,), optional
+        The point that x = 0 stands for.
 
     Raises
     ------
     TypeError
         For another kind of objective or set (`UnsupportedError`), e.g. one that calls a function.
     ValueError
-        For another kind of file.
+        For another kind of file, or names that the format does not have. No file is left then.
     """
     path = Path(path)
-    kind = one_of(path.suffix.lower(), "kind of file", (".npz", ".mat", ".mps", ".lp"))
-    if kind in (".mps", ".lp"):
-        write_mps_or_lp(path, f, P)
-    elif kind == ".npz":
-        np.savez_compressed(path, **_split(to_arrays(f, P)))
+    kind = one_of(kind_of_file(path), "kind of file", (*_ARRAYS, *_packed(_TEXT_WRITERS)))
+    if isinstance(f, Problem):
+        if P is not None:
+            raise TypeError("a Problem has its set: P cannot be given too")
+        problem = f
     else:
-        scipy.io.savemat(path, to_arrays(f, P))
+        require_problem(f, P)
+        shift = None if shift is None else as_vector(shift, "shift", n=f.n)
+        problem = Problem(f, P, shift, as_flag(minimize, "minimize"), (), _as_names(names, f.n))
+    if kind in _ARRAYS:
+        arrays = _arrays_of_problem(problem)
+        with _replacing(path) as stream:
+            if kind == ".npz":
+                np.savez_compressed(stream, **split(arrays))
+            else:
+                scipy.io.savemat(stream, arrays)
+        return
+    program = program_of(problem)
+    with _replacing(path) as stream, gzip.open(stream, "wb") if kind.endswith(".gz") else stream as packed:
+        lines = _Encoded(packed)
+        _TEXT_WRITERS[kind.removesuffix(".gz")](lines, program)
 
 
-def result_fields(result):
-    """A result as a flat dict of numbers, strings and arrays."""
-    return {
-        "x": result.x,
-        "value": result.value,
+class _Encoded:
+    """A stream of text on one of bytes."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def write(self, text):
+        """Writes a text in UTF-8."""
+        self.stream.write(text.encode())
+
+
+def _arrays_of_problem(problem):
+    """The entries of a file, with what is known of the source."""
+    arrays = to_arrays(problem.f, problem.P)
+    source = {"shift": problem.shift, "minimize": True if problem.minimize else None}
+    source["names"] = "\n".join(problem.names) or None
+    source = {name: value for name, value in source.items() if value is not None}
+    taken = sorted(set(arrays) & set(source))
+    if taken:
+        raise ValueError(f"the objective or set has an entry {taken[0]!r}, which a file needs for itself")
+    return arrays | source
+
+
+@contextmanager
+def _replacing(path):
+    """A binary stream whose content takes the place of a file at the end, if all goes well."""
+    descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
+        os.chmod(beside, 0o666 & ~_umask())
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def result_fields(result, problem=None):
+    """A result as a flat dict of numbers, strings and arrays, in the sense and coordinates of the problem's source."""
+    minimize = problem is not None and problem.minimize
+    sign = -1.0 if minimize else 1.0
+    fields = {
+        "sense": "minimize" if minimize else "maximize",
+        "x": result.x if problem is None else problem.to_original(result.x),
+        "value": sign * result.value,
         "fw_gap": result.fw_gap,
-        "upper_bound": result.upper_bound,
+        "lower_bound" if minimize else "upper_bound": sign * result.upper_bound,
         "guarantee": str(result.guarantee),
         "method": result.method,
         "status": result.status.name,
@@ -197,9 +273,10 @@ def result_fields(result):
         "n_iter": result.n_iter,
         "n_lmo": result.n_lmo,
         "time": result.time,
-        "trace_value": result.trace.value,
+        "trace_value": sign * result.trace.value,
         "trace_fw_gap": result.trace.fw_gap,
     }
+    return fields | ({"names": np.array(problem.names)} if problem is not None and problem.names else {})
 
 
 def _json_ready(value):
@@ -211,13 +288,17 @@ def _json_ready(value):
     return value
 
 
-def write_result(path, result):
+def write_result(path, result, problem=None):
     """Writes a result as ``.npz``, or as ``.json`` (with null for NaN and infinities).
 
     Parameters
     ----------
     path : str or Path
     result : Result
+    problem : Problem, optional
+        What `read_problem` returned. The result is then written as one of the file: x with the lower bounds that were
+        moved to 0, values with the sign of a file that minimises (``sense`` says so, and ``lower_bound`` takes the
+        place of ``upper_bound``), and the names of the variables.
 
     Raises
     ------
@@ -225,9 +306,15 @@ def write_result(path, result):
         For another kind of file.
     """
     path = Path(path)
-    kind = one_of(path.suffix.lower(), "kind of file", (".npz", ".json"))
-    fields = result_fields(result)
-    if kind == ".npz":
-        np.savez_compressed(path, **fields)
-    else:
-        path.write_text(json.dumps({name: _json_ready(value) for name, value in fields.items()}, indent=1) + "\n")
+    kind = one_of(kind_of_file(path), "kind of file", (".npz", ".json"))
+    if not isinstance(result, Result):
+        raise TypeError(f"result must be a Result, got {described(result)}")
+    if problem is not None and not isinstance(problem, Problem):
+        raise TypeError(f"problem must be what read_problem returned, got {described(problem)}")
+    fields = result_fields(result, problem)
+    with _replacing(path) as stream:
+        if kind == ".npz":
+            np.savez_compressed(stream, **fields)
+        else:
+            ready = {name: _json_ready(value) for name, value in fields.items()}
+            stream.write((json.dumps(ready, indent=1) + "\n").encode())

@@ -20,9 +20,13 @@ from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.general import GeneralPolytope
+from drsub_fast.sets.implied_bounds import implied_bounds
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.rows import rows_from_zero
 from drsub_fast.sets.simplex import Simplex
+
+#: Variables of the largest Hessian that is made an array, 8 GB.
+_LARGEST_DENSE = 32_000
 
 
 class Problem(NamedTuple):
@@ -38,6 +42,8 @@ class Problem(NamedTuple):
         Whether the source minimises -f.
     reasons : tuple of str
         Why the set is not known to be down-closed, entry by entry; empty if it is.
+    names : tuple of str
+        Names of the variables in the source; empty if they have none.
     """
 
     f: Objective
@@ -45,6 +51,7 @@ class Problem(NamedTuple):
     shift: np.ndarray | None = None
     minimize: bool = False
     reasons: tuple = ()
+    names: tuple = ()
 
     def to_original(self, x):
         """The point of the source that x stands for, shape (n,)."""
@@ -64,7 +71,7 @@ def _simplex_total(rows):
     return total if total >= 0.0 and (rows.upper >= total).all() else None
 
 
-def set_of_rows(A, row_lower, row_upper, lower, upper):
+def set_of_rows(A, row_lower, row_upper, lower, upper, names=()):
     """{y : row_lower <= A (lower + y) <= row_upper, 0 <= y <= upper - lower}; arguments and errors of `rows_from_zero`.
 
     Returns
@@ -73,7 +80,7 @@ def set_of_rows(A, row_lower, row_upper, lower, upper):
     reasons : tuple of str
         Why the set is not known to be down-closed; empty for a `Box` or `Polytope`.
     """
-    rows = rows_from_zero(A, row_lower, row_upper, lower, upper)
+    rows = rows_from_zero(A, row_lower, row_upper, lower, upper, names)
     total = _simplex_total(rows)
     if total is not None:
         P = Simplex(rows.upper.size, total)
@@ -86,12 +93,12 @@ def set_of_rows(A, row_lower, row_upper, lower, upper):
     return P, rows.reasons
 
 
-def standard_form(H, h, c, A, row_lower, row_upper, lower, upper, minimize):
+def standard_form(H, h, c, A, row_lower, row_upper, lower, upper, minimize, names=()):
     """A quadratic program as a `Problem`.
 
     Parameters
     ----------
-    H : ndarray, shape (n, n)
+    H : ndarray or scipy.sparse matrix, shape (n, n)
         Symmetric.
     h : ndarray, shape (n,)
     c : float
@@ -99,6 +106,8 @@ def standard_form(H, h, c, A, row_lower, row_upper, lower, upper, minimize):
         As in `set_of_rows`.
     minimize : bool
         Whether the program minimises.
+    names : tuple of str
+        Names of the variables.
 
     Returns
     -------
@@ -109,13 +118,29 @@ def standard_form(H, h, c, A, row_lower, row_upper, lower, upper, minimize):
     ValueError
         Where an entry of H has the wrong sign, all of them named (up to five), or for bounds that are missing.
     """
-    wrong = np.argwhere(np.triu(-H if minimize else H) > 0.0)
+    sign = -1.0 if minimize else 1.0
+    entries = scipy.sparse.coo_array(H)
+    wrong = np.flatnonzero((sign * entries.data > 0.0) & (entries.row <= entries.col))
     if wrong.size:
-        entries = first_few(f"{entry('H', where)} = {H[where]:g}" for where in map(tuple, wrong.tolist()))
+        wrong = wrong[np.lexsort((entries.col[wrong], entries.row[wrong]))]
+        places = zip(entries.row[wrong], entries.col[wrong], entries.data[wrong], strict=True)
+        entries = first_few(f"{entry('H', (i, j))} = {value:g}" for i, j, value in places)
         side, task = ("negative", "minimised") if minimize else ("positive", "maximised")
         raise ValueError(f"not DR-submodular when {task}, since entries of the Hessian are {side}: {entries}")
-    P, reasons = set_of_rows(A, row_lower, row_upper, lower, upper)
-    sign = -1.0 if minimize else 1.0
+    lower, upper = implied_bounds(A, row_lower, row_upper, lower, upper, names)
+    P, reasons = set_of_rows(A, row_lower, row_upper, lower, upper, names)
     Hl = H @ lower
-    f = Quadratic(sign * H, sign * (h + Hl), sign * (c + lower @ (h + 0.5 * Hl)))
-    return Problem(f, P, lower if lower.any() else None, minimize, reasons)
+    f = Quadratic(_dense(sign * H), sign * (h + Hl), sign * (c + lower @ (h + 0.5 * Hl)))
+    return Problem(f, P, lower if lower.any() else None, minimize, reasons, names)
+
+
+def _dense(H):
+    """The Hessian as an array, if that is of a size to work with."""
+    if not scipy.sparse.issparse(H):
+        return H
+    if H.shape[0] > _LARGEST_DENSE:
+        raise ValueError(
+            f"H is {H.shape[0]} x {H.shape[0]} with {H.nnz} entries: as the array that a quadratic needs it takes "
+            f"{8e-9 * H.shape[0] ** 2:.0f} GB"
+        )
+    return H.toarray()

@@ -13,6 +13,7 @@ import scipy
 
 from drsub_fast._checks import entry, first_few
 from drsub_fast.errors import UnsupportedError
+from drsub_fast.sets.implied_bounds import implied_bounds, labels
 
 #: Part of a row's magnitude that counts as rounding.
 _ROUNDING = 1e-12
@@ -41,41 +42,12 @@ class Rows(NamedTuple):
     reasons: tuple
 
 
-def _require_finite_bounds(lower, upper):
-    bad = np.flatnonzero(~np.isfinite(lower))
-    if bad.size:
-        names = first_few(f"x[{j}]" for j in bad)
-        raise ValueError(f"no lower bound on {names}: the set must be bounded below")
-    crossed = np.flatnonzero(upper < lower)
-    if crossed.size:
-        j = int(crossed[0])
-        raise ValueError(f"the bounds of x[{j}] cross: {lower[j]:g} > {upper[j]:g}")
-
-
-def _implied_width(rows, room, width):
-    """Widths, tightened by the rows without negative entries where they are infinite."""
-    infinite = ~np.isfinite(width)
-    if not infinite.any():
-        return width
-    smallest = rows.min(axis=1).toarray().ravel() if rows.shape[0] else np.zeros(0)
-    usable = (smallest >= 0.0) & np.isfinite(room)
-    dense = rows[usable].toarray()
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        ratios = np.where(dense > 0.0, np.maximum(room[usable], 0.0)[:, None] / dense, np.inf)
-    width = np.where(infinite, np.minimum(width, ratios.min(axis=0, initial=np.inf)), width)
-    open_ended = np.flatnonzero(~np.isfinite(width))
-    if open_ended.size:
-        names = first_few(f"x[{j}]" for j in open_ended)
-        raise ValueError(f"no upper bound on {names}, and no row implies one: give upper bounds")
-    return width
-
-
 def _snapped(side, magnitude):
     """A side of the rows, zero where it is rounding."""
     return np.where(np.abs(side) <= _ROUNDING * magnitude, 0.0, side)
 
 
-def rows_from_zero(A, row_lower, row_upper, lower, upper):
+def rows_from_zero(A, row_lower, row_upper, lower, upper, names=()):
     """The set of the y = x - lower, as `Rows`.
 
     Parameters
@@ -85,7 +57,9 @@ def rows_from_zero(A, row_lower, row_upper, lower, upper):
     row_lower, row_upper : ndarray, shape (m,)
         Sides of the rows; infinite where there is none.
     lower, upper : ndarray, shape (n,)
-        Bounds; the upper ones may be infinite where rows without negative entries imply them.
+        Bounds, the lower ones finite; infinite upper ones are replaced by what the rows imply.
+    names : tuple of str
+        Names of the variables for messages; by default x[0], x[1], ..
 
     Returns
     -------
@@ -97,14 +71,17 @@ def rows_from_zero(A, row_lower, row_upper, lower, upper):
     ValueError
         For bounds that are missing or cross, or a row that no point within the bounds satisfies.
     """
-    _require_finite_bounds(lower, upper)
+    missing = np.flatnonzero(~np.isfinite(lower))
+    if missing.size:
+        raise ValueError(f"no lower bound on {first_few(map(labels(names), missing))}: the set must be bounded below")
     rows = scipy.sparse.csr_array(A, dtype=np.float64)
+    _, upper = implied_bounds(rows, row_lower, row_upper, lower, upper, names)
     start = rows @ lower
     magnitude = np.abs(rows) @ np.abs(lower)
     with np.errstate(invalid="ignore"):
         high = _snapped(row_upper - start, magnitude + np.where(np.isfinite(row_upper), np.abs(row_upper), 0.0))
         low = _snapped(row_lower - start, magnitude + np.where(np.isfinite(row_lower), np.abs(row_lower), 0.0))
-    width = _implied_width(rows, high, upper - lower)
+    width = upper - lower
     # Sides that the bounds imply say nothing.
     least, most = rows.minimum(0.0) @ width, rows.maximum(0.0) @ width
     slack = _ROUNDING * (np.abs(rows) @ width)

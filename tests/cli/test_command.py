@@ -15,8 +15,7 @@ import drsub_fast as ds
 from drsub_fast.cli.command import main
 from drsub_fast.experiments import synthetic
 from drsub_fast.instances import quadratic_uniform, softmax_uniform
-from drsub_fast.problems.files import read_problem
-from drsub_fast.problems.program_files import write_mps_or_lp
+from drsub_fast.problems.files import read_problem, write_problem
 
 QUICK = ["--methods", "nonmonotone-frank-wolfe", "--repeats", "1", "--jobs", "2"]
 
@@ -149,7 +148,7 @@ def test_lower_bounds_are_moved_to_zero_and_back(tmp_path, capsys):
 def test_programs_in_mps_files_are_solved(tmp_path, capsys):
     f, P = quadratic_uniform(4, 3, seed=3)
     path = tmp_path / "problem.mps"
-    write_mps_or_lp(path, f, P)
+    write_problem(path, f, P)
     assert main(["solve", str(path), "--method", "nonmonotone-frank-wolfe"]) == 0
     assert f"{ds.nonmonotone_frank_wolfe(f, P).value:.8g}" in capsys.readouterr().out
 

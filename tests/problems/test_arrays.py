@@ -182,7 +182,7 @@ def test_bad_files_are_named_with_what_is_wrong(tmp_path, capsys, change, messag
 def test_pickles_are_refused(tmp_path):
     path = tmp_path / "bad.npz"
     np.savez(path, **(GOOD | {"W": np.array([{}, {}], dtype=object)}))
-    with pytest.raises(ValueError, match=r"bad\.npz: Object arrays cannot be loaded"):
+    with pytest.raises(ValueError, match=r"bad\.npz: W cannot be read: Object arrays cannot be loaded"):
         read_problem(path)
 
 

@@ -1,0 +1,83 @@
+"""A quadratic program as files hold it, before it is brought to the package's form or after it has left it."""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+from drsub_fast.errors import UnsupportedError
+from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.problems.lines import INFINITY
+from drsub_fast.sets.box import Box
+from drsub_fast.sets.general import GeneralPolytope
+from drsub_fast.sets.polytope import Polytope
+from drsub_fast.sets.simplex import Simplex
+
+
+class Program(NamedTuple):
+    """Minimise or maximise 1/2 x'Hx + h'x + c over row_lower <= A x <= row_upper, lower <= x <= upper.
+
+    H and A are sparse, of shapes (n, n) and (m, n); sides and bounds may be infinite; ``names`` are those of the
+    variables, a tuple of n texts.
+    """
+
+    H: scipy.sparse.csr_array
+    h: np.ndarray
+    c: float
+    A: scipy.sparse.csr_array
+    row_lower: np.ndarray
+    row_upper: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    minimize: bool
+    names: tuple
+
+
+def default_names(n):
+    """Names of variables that have none."""
+    return tuple(f"x{j}" for j in range(n))
+
+
+def _require_below_infinity(limits):
+    """Readers take numbers from 1e20 on for infinite."""
+    if np.abs(limits).max(initial=0.0) >= INFINITY:
+        raise ValueError(
+            f"a bound or right-hand side of {INFINITY:g} or more counts as infinite in such a file: rescale x"
+        )
+
+
+def program_of(problem):
+    """The `Program` of a problem with a quadratic over bounds and rows, in the coordinates of its source.
+
+    Raises
+    ------
+    UnsupportedError
+        For another kind of objective or set.
+    """
+    f, P = problem.f, problem.P
+    fits = isinstance(f, Quadratic) and (not f.unit_box or P.upper.max() <= 1.0)
+    if not fits or not isinstance(P, (Box, Polytope, GeneralPolytope, Simplex)):
+        raise UnsupportedError(
+            f".mps, .lp and .qplib files hold quadratics over boxes and polytopes, not {f!r} over {P!r}"
+        )
+    none = scipy.sparse.csr_array((0, P.n)), np.zeros(0)
+    A, b = (P.A, P.b) if isinstance(P, (Polytope, GeneralPolytope)) else none
+    A_eq, b_eq = (P.A_eq, P.b_eq) if isinstance(P, GeneralPolytope) else none
+    if isinstance(P, Simplex):
+        A_eq, b_eq = np.ones((1, P.n)), np.array([P.total])
+    rows = scipy.sparse.csr_array(scipy.sparse.vstack([scipy.sparse.csr_array(A), scipy.sparse.csr_array(A_eq)]))
+    sides = np.concatenate([b, b_eq])
+    lower = np.array(P.lower) if isinstance(P, GeneralPolytope) else np.zeros(P.n)
+    upper = np.array(P.upper)
+    H, h, c = scipy.sparse.csr_array(f.H), np.array(f.h), f.c
+    if problem.shift is not None:  # f(x) = g(shift + x)
+        shift = problem.shift
+        Hs = H @ shift
+        h, c = h - Hs, c - h @ shift + 0.5 * (shift @ Hs)
+        sides, lower, upper = sides + rows @ shift, lower + shift, upper + shift
+    if problem.minimize:
+        H, h, c = -H, -h, -c
+    row_lower = np.where(np.arange(sides.size) < b.size, -np.inf, sides)
+    _require_below_infinity(np.concatenate([sides, lower, upper]))
+    names = problem.names or default_names(f.n)
+    return Program(H, h, float(c), rows, row_lower, sides, lower, upper, problem.minimize, tuple(names))
