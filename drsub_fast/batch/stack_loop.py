@@ -17,7 +17,7 @@ import numpy as np
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, dot, slope
-from drsub_fast.objectives.base import evaluate, is_nonnegative, objective_size
+from drsub_fast.objectives.base import evaluate, is_dr_submodular, is_nonnegative, objective_size
 from drsub_fast.objectives.quadratic import QuadraticParams
 from drsub_fast.objectives.softmax import LowRankSoftmaxParams, SoftmaxParams
 from drsub_fast.sets.base import OK, PAUSED, lmo, set_size
@@ -29,7 +29,7 @@ from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions
 from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions
 from drsub_fast.solvers.loops import run_loop
 from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions
-from drsub_fast.solvers.run import CONVERGED, FINISHED, GAP, N_LMO, STALLED, VALUE, K, open_run
+from drsub_fast.solvers.run import BASE, BASED, CONVERGED, FINISHED, GAP, N_LMO, STALLED, VALUE, K, open_run
 from drsub_fast.solvers.spectral_steps import SpectralOptions
 
 #: Code of a problem whose data the loop does not accept as they stand; the others are those of the loops.
@@ -321,10 +321,12 @@ def _run_two_phase(options, objective, feasible_set, scratch, x, upper, k_max, v
 @kernel
 def _run_multi_start(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
     _forget(scratch)
-    bound = math.inf
+    bound, base = math.inf, math.nan
     n = x.size
     for s in range(options.costs.shape[0]):
         scratch.integers[:] = 0
+        if math.isfinite(base):
+            scratch.floats[BASE], scratch.integers[BASED] = base, 1
         scratch.x[:] = 0.0
         if s > 0:
             for j in range(n):
@@ -339,7 +341,7 @@ def _run_multi_start(options, objective, feasible_set, scratch, x, upper, k_max,
         if not is_solved(code):
             return code, bound
         if s == 0:
-            bound = start_bound
+            bound, base = start_bound, scratch.value[0]
         _consider(scratch, code, x, value, gap)
     return _second_phase(options.phase, objective, feasible_set, scratch, x, upper, k_max, value, gap, bound)
 
@@ -407,13 +409,18 @@ def solve_stack(objectives, sets, bounds, options, scratch, k_max, answers):
         x[:] = 0.0
         control[:] = 0
         trace_row = _row(answers.trace_value, i)
+        objective, feasible_set = take(objectives, i), take(sets, i)
         code, bound = run(
-            take(options, i), take(objectives, i), take(sets, i), scratch, x, upper, k_max,
+            take(options, i), objective, feasible_set, scratch, x, upper, k_max,
             answers.trace_value[trace_row], answers.trace_gap[trace_row],
         )  # fmt: skip
         answers.value[i] = numbers[VALUE]
         answers.fw_gap[i] = numbers[GAP]
-        answers.upper_bound[i] = bound
+        if bound < math.inf:
+            _, work, _ = open_run(objective, feasible_set, x.size, scratch.floats, scratch.integers)
+            if not is_dr_submodular(objective, work, upper):
+                bound = math.inf
+        answers.upper_bound[i] = max(bound, numbers[VALUE])
         answers.n_iter[i] = control[K]
         answers.n_lmo[i] = control[N_LMO]
         answers.code[i] = code

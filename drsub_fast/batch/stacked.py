@@ -19,7 +19,7 @@ from inspect import signature
 import numpy as np
 import scipy
 
-from drsub_fast._checks import as_count, as_real, as_seed, one_of
+from drsub_fast._checks import as_count, as_seed, one_of
 from drsub_fast.batch.checkpoint import Checkpoint, fingerprint
 from drsub_fast.batch.stack_loop import (
     Answers,
@@ -52,7 +52,7 @@ from drsub_fast.solvers.frank_wolfe import SHORT, STEP_SIZES
 from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, atoms_size
 from drsub_fast.solvers.multi_start import random_costs
 from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions
-from drsub_fast.solvers.run import CONVERGED, FINISHED, N_CONTROL, N_NUMBERS, STALLED, STATE_VECTORS
+from drsub_fast.solvers.run import CONVERGED, FINISHED, N_CONTROL, N_NUMBERS, STALLED, STATE_VECTORS, as_tolerance
 from drsub_fast.solvers.spectral_steps import SpectralOptions
 
 logger = logging.getLogger("drsub_fast")
@@ -358,21 +358,22 @@ class _Batch:
     def option_stack(self, first, last, upper):
         """Options of the loop for the problems first..last - 1."""
         method, options = self.method, self.options
+        tol = as_tolerance(options.get("tol"))
         if method in ("nonmonotone-frank-wolfe", "monotone-frank-wolfe"):
             return AdditiveOptions(self.max_iter, method == "nonmonotone-frank-wolfe")
         if method == "projected-gradient":
-            return ProjectedGradientOptions(0.0, options["tol"])
+            return ProjectedGradientOptions(0.0, tol)
         if method == "multi-start":
             # As `local_solver` chooses.
             corrective = self.problems.objective.single is Quadratic or self.problems.set.single is Polytope
             phase = FullyCorrectiveOptions if corrective else SpectralOptions
-            return MultiStartOptions(self.costs, phase(options["tol"]))
+            return MultiStartOptions(self.costs, phase(tol))
         if "fully-corrective-frank-wolfe" in (method, options.get("subroutine")):
-            phase = FullyCorrectiveOptions(options["tol"])
+            phase = FullyCorrectiveOptions(tol)
         else:
             rule = STEP_SIZES[options["step_size"]]
             curvature = self._curvatures(first, last, upper) if rule == SHORT else np.ones(1)
-            phase = FrankWolfeStack(rule, options["tol"], curvature)
+            phase = FrankWolfeStack(rule, tol, curvature)
         return TwoPhaseStack(phase) if method == "two-phase-frank-wolfe" else phase
 
     def solve(self, worker, piece):
@@ -514,7 +515,8 @@ def _open_checkpoint(folder, batch):
 def _checked_options(method, n, tol, step_size, curvature, subroutine, n_starts, seed):
     """Options of a method, as the ordinary solver takes them."""
     takes = _METHODS[method].options
-    options = {"tol": as_real(tol, "tol", lower=0.0)} if "tol" in takes else {}
+    as_tolerance(tol)  # refuses what is none, whatever the method
+    options = {"tol": tol} if "tol" in takes else {}
     if "n_starts" in takes:
         options["n_starts"] = default_starts(n) if n_starts is None else as_count(n_starts, "n_starts", lower=1)
         options["seed"] = as_seed(seed)
@@ -552,7 +554,7 @@ def _one_of_stack(problems, i):
 
 def maximize_stacked(
     *, H=None, h=None, c=0.0, L=None, factor=None, unit_box=True, A=None, b=None, k=None, upper=None,
-    method="multi-start", max_iter=None, tol=1e-6, step_size="open-loop", curvature=None, subroutine="frank-wolfe",
+    method="multi-start", max_iter=None, tol=None, step_size="open-loop", curvature=None, subroutine="frank-wolfe",
     n_starts=None, seed=0, lmo="auto", n_jobs=None, on_error="record", trace=False, checkpoint=None, progress=False,
 ):  # fmt: skip
     """Solves many problems of one size, given as stacked arrays.

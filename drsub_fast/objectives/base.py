@@ -44,6 +44,9 @@ registered for the class of that tuple (see `drsub_fast.engine.dispatch`):
 ``hessian_product(params, work, x, d, out)``
     out = Hessian(x) d; returns 2 if the Hessian is constant, 1 if it depends on x (then x is the
     point last evaluated), 0 if there is no such kernel (default).
+``is_dr_submodular(params, work, upper)``
+    Whether f is DR-submodular on [0, upper], as `Objective.dr_submodular_on` finds it, for bounds in stacks (default:
+    yes, as all objectives are that can be stacked). It uses up the workspace.
 ``is_nonnegative(params, work, upper)``
     Whether f >= 0 on [0, upper] is known, as `Objective.nonnegative_on` finds it, for the local-global bound in stacks
     (default: no). It uses up the workspace.
@@ -203,6 +206,11 @@ def _no_hessian(params, work, x, d, out):
 
 
 @kernel
+def _always_dr_submodular(params, work, upper):
+    return True
+
+
+@kernel
 def _unknown_sign(params, work, upper):
     return False
 
@@ -217,6 +225,7 @@ exact_step, EXACT_STEP = operation("exact_step", _default_exact_step)
 coordinate_maximum, COORDINATE_MAXIMUM = operation("coordinate_maximum", _default_coordinate_maximum)
 gradient_rate, GRADIENT_RATE = operation("gradient_rate", _no_rate)
 hessian_product, HESSIAN_PRODUCT = operation("hessian_product", _no_hessian)
+is_dr_submodular, IS_DR_SUBMODULAR = operation("is_dr_submodular", _always_dr_submodular)
 is_nonnegative, IS_NONNEGATIVE = operation("is_nonnegative", _unknown_sign)
 
 _TABLES = {
@@ -234,6 +243,7 @@ _TABLES = {
     "coordinate_maximum": COORDINATE_MAXIMUM,
     "gradient_rate": GRADIENT_RATE,
     "hessian_product": HESSIAN_PRODUCT,
+    "is_dr_submodular": IS_DR_SUBMODULAR,
     "is_nonnegative": IS_NONNEGATIVE,
 }
 

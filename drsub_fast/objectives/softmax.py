@@ -829,10 +829,23 @@ def _rises(grad):
 
 
 @kernel
-def _is_nonnegative(params, work, upper):
+def _is_definite_at(params, work, upper):
+    """Whether S is definite at the upper bounds, where it is evaluated (see `Softmax._at_corner`)."""
     _evaluate(params, work, upper)
-    # Rows are held after an elimination that failed: S is not definite then (see `Softmax._at_corner`).
-    return work.state[_HELD] == 0 and _rises(work.grad)
+    return work.state[_HELD] == 0  # rows are held after an elimination that failed
+
+
+@kernel
+def _is_dr_submodular(params, work, upper):
+    beyond = 0
+    for j in range(upper.size):
+        beyond += upper[j] > 1.0
+    return beyond == 0 or _is_definite_at(params, work, upper)
+
+
+@kernel
+def _is_nonnegative(params, work, upper):
+    return _is_definite_at(params, work, upper) and _rises(work.grad)
 
 
 register_objective(
@@ -847,6 +860,7 @@ register_objective(
     exact_step=_exact_step,
     coordinate_maximum=_coordinate_maximum,
     hessian_product=_hessian_product,
+    is_dr_submodular=_is_dr_submodular,
     is_nonnegative=_is_nonnegative,
 )
 

@@ -54,7 +54,7 @@ def test_boxes_are_solved_as_single_problems_are(method):
     result = solve(arrays, method, trace=True, **METHODS[method])
     for i in range(B):
         f, P = ds.Quadratic(arrays["H"][i], arrays["h"][i]), ds.Box(arrays["upper"][i])
-        single = ds.maximize(f, P, method, max_iter=30, **METHODS[method])
+        single = ds.maximize(f, P, method=method, max_iter=30, **METHODS[method])
         assert_same(result, i, single)
         stop = len(single.trace.value)
         assert np.array_equal(result.trace_value[i, :stop], single.trace.value)

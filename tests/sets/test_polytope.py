@@ -325,10 +325,10 @@ def test_memory_stays_flat_over_many_solves(lmo):
 
     f, P = quadratic(40), random_polytope(40, 30, 5)
     for _ in range(100):
-        ds.nonmonotone_frank_wolfe(f, P, 5, lmo=lmo)
+        ds.nonmonotone_frank_wolfe(f, P, max_iter=5, lmo=lmo)
     before = resident()
     for _ in range(1000):
-        ds.nonmonotone_frank_wolfe(f, P, 5, lmo=lmo)
+        ds.nonmonotone_frank_wolfe(f, P, max_iter=5, lmo=lmo)
     # The workspace alone of a thousand solves would be 40 MB.
     assert resident() - before < 16e6
 
