@@ -2,17 +2,19 @@
 
 import ast
 from graphlib import CycleError, TopologicalSorter
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
 import drsub_fast as ds
+from drsub_fast._kinds import OBJECTIVES, SETS
 
 PACKAGE = Path(ds.__file__).parent
 
 #: Folders, and modules beside them, from the ground up. A room imports from the floors below its own.
 FLOORS = (
-    ("_checks", "errors", "result"),
+    ("_checks", "_kinds", "errors", "result"),
     ("engine", "reference"),
     ("lp",),
     ("objectives",),
@@ -96,3 +98,8 @@ def test_a_circle_and_an_upward_import_are_found(module):
     graph["drsub_fast.engine.codes"].add(module)
     assert upward(graph) == [("drsub_fast.engine.codes", module)]
     assert {module, "drsub_fast.engine.codes"} <= set(circle(graph))
+
+
+@pytest.mark.parametrize("kind", [*OBJECTIVES.values(), *SETS.values()], ids=lambda kind: kind.name)
+def test_kinds_declare_the_parameters_of_their_constructors(kind):
+    assert list(kind.arguments) == list(signature(kind.make).parameters)

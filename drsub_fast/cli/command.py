@@ -20,13 +20,13 @@ from threadpoolctl import threadpool_info
 from tqdm import tqdm
 
 from drsub_fast import __version__
+from drsub_fast._kinds import OBJECTIVES, SETS
 from drsub_fast.cli.batch import add_batch
 from drsub_fast.engine.jit import CACHE_FOLDER
 from drsub_fast.errors import OracleError
 from drsub_fast.experiments import debates, digits, speed_table, synthetic
 from drsub_fast.instances import FAMILIES, PAPER_REPEATS, PAPER_ROWS, PAPER_SIZES
 from drsub_fast.methods import METHODS, maximize
-from drsub_fast.problems.arrays import OBJECTIVES, SETS
 from drsub_fast.problems.files import read_problem, write_result
 
 INTERRUPTED = 130
@@ -207,7 +207,8 @@ def add_solve(commands):
         description="Maximises the objective in an .npz or .mat file over the set there, or solves the quadratic "
         "program of an .mps, .lp or .qplib file. Arrays H, h, c make a quadratic, L or factor a softmax extension; A, "
         "b, upper a polytope, upper a box. The texts 'objective' and 'set' name other kinds: "
-        f"{', '.join(OBJECTIVES)}; {', '.join(SETS)}. Their arrays are listed in drsub_fast.read_problem.",
+        f"{', '.join(sorted(OBJECTIVES))}; {', '.join(sorted(SETS))}. "
+        "Their arrays are listed in drsub_fast.read_problem.",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="problem: .npz, .mat, .mps, .lp, .qplib ..")
     parser.add_argument("--method", choices=["auto", *METHODS], default="auto", metavar="METHOD",

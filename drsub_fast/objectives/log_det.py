@@ -18,6 +18,7 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._checks import as_array, as_symmetric
+from drsub_fast._kinds import OBJECTIVES, array, register_kind
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import add_scaled, blend
@@ -377,3 +378,6 @@ def _as_offset(offset, p):
     if smallest <= 0.0:
         raise ValueError(f"offset is not positive definite: it has the eigenvalue {smallest:g}")
     return offset, float(np.linalg.slogdet(offset)[1])
+
+
+register_kind(OBJECTIVES, "spectral", Spectral, matrices=array("n p p"), factors=array("n p"), offset=array("p p"))

@@ -22,6 +22,7 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._checks import as_array, as_real, as_vector, one_of
+from drsub_fast._kinds import NUMBER, OBJECTIVES, TEXT, array, register_kind
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import add_scaled, blend, dot
 from drsub_fast.objectives.base import Objective, register_objective
@@ -240,3 +241,9 @@ class LogisticNonconvex(Objective):
         rows, weight, gamma = self._params.rows, self._params.weight, self._params.gamma
         largest = np.linalg.norm(rows, 2) ** 2 / (4.0 * len(rows)) + 2.0 * weight * gamma
         return float(largest * (upper @ upper))
+
+
+register_kind(
+    OBJECTIVES, "logistic-nonconvex", LogisticNonconvex, Z=array("m n"), y=array("m"), weight=NUMBER, gamma=NUMBER,
+    regularizer=TEXT,
+)  # fmt: skip

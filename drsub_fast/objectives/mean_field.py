@@ -18,6 +18,7 @@ from collections import namedtuple
 
 import numpy as np
 
+from drsub_fast._kinds import OBJECTIVES, TEXT, register_kind
 from drsub_fast.engine.jit import kernel, plain
 from drsub_fast.objectives.base import Objective, evaluate, objective_carve, objective_size, register_objective
 from drsub_fast.objectives.multilinear import MAX_ENUMERATED, Multilinear
@@ -152,3 +153,6 @@ class MeanField(Objective):
         run(self.extension.params, self.n, values)
         top = values.max()
         return float(top + np.log(np.exp(values - top).sum()))
+
+
+register_kind(OBJECTIVES, "mean-field", MeanField, extension=TEXT)

@@ -41,6 +41,7 @@ from drsub_fast._checks import (
     described,
     require_at_least,
 )
+from drsub_fast._kinds import EXTENSIONS, array, register_kind
 from drsub_fast.engine.jit import kernel
 from drsub_fast.objectives import corners
 from drsub_fast.objectives.base import Objective, register_objective
@@ -632,3 +633,17 @@ class SampledExtension(Multilinear):
 
     def _value_of(self, chosen):
         return float(self._function(np.flatnonzero(chosen).tolist()))
+
+
+def _coverage(sets, element_weights=None):
+    """`Multilinear.coverage` of a matrix; the entry ``weights`` is that of a knapsack."""
+    return Multilinear.coverage(sets if scipy.sparse.issparse(sets) else as_array(sets, "sets", 2), element_weights)
+
+
+register_kind(
+    EXTENSIONS, "coverage", _coverage, sets=array("n elements", may_be_sparse=True), element_weights=array("elements")
+)
+register_kind(EXTENSIONS, "facility-location", Multilinear.facility_location, W=array("n d", may_be_sparse=True))
+register_kind(EXTENSIONS, "flid", Multilinear.flid, utilities=array("n"), W=array("n d", may_be_sparse=True))
+register_kind(EXTENSIONS, "cut", Multilinear.cut, adjacency=array("n n", may_be_sparse=True))
+register_kind(EXTENSIONS, "table", Multilinear.from_table, values=array("2^n"))

@@ -11,6 +11,7 @@ The point x = 0 is stationary: start elsewhere.
 import numpy as np
 
 from drsub_fast._checks import as_array
+from drsub_fast._kinds import OBJECTIVES, array, register_kind
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import QuadraticParams
 
@@ -66,3 +67,6 @@ class NonnegativePCA(Objective):
     def curvature_bound(self, upper):
         # f is convex: f(y) >= f(x) + <grad f(x), y - x>.
         return 0.0
+
+
+register_kind(OBJECTIVES, "nonnegative-pca", NonnegativePCA, Z=array("m n"))

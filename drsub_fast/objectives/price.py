@@ -15,6 +15,7 @@ where one has a rise and the other a discount.
 import numpy as np
 
 from drsub_fast._checks import as_square, as_vector
+from drsub_fast._kinds import OBJECTIVES, array, register_kind
 from drsub_fast.objectives.quadratic import Quadratic
 
 
@@ -96,3 +97,9 @@ def _require_dr(H, effects, signs):
         f"goods {i} and {j} are {kind}: effects[{i}, {j}] + effects[{j}, {i}] = {effects[i, j] + effects[j, i]:g}, "
         f"so the profit is not DR-submodular with signs {signs[i]:+g} and {signs[j]:+g}"
     )
+
+
+register_kind(
+    OBJECTIVES, "price-optimization", PriceOptimization, base=array("n"), effects=array("n n"), cost=array("n"),
+    start=array("n"), signs=array("n"),
+)  # fmt: skip

@@ -15,6 +15,7 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._checks import as_real, as_symmetric, as_vector, entry
+from drsub_fast._kinds import NUMBER, OBJECTIVES, array, register_kind
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import symmetric_product
 from drsub_fast.objectives.base import Objective, register_objective
@@ -205,3 +206,6 @@ class Quadratic(Objective):
     def curvature_bound(self, upper):
         # C_f <= L diam^2 with L = |H|_2 and diam <= |u|.
         return float(np.linalg.norm(self._params.H, 2) * (upper @ upper))
+
+
+register_kind(OBJECTIVES, "quadratic", Quadratic, H=array("n n"), h=array("n"), c=NUMBER)

@@ -42,6 +42,7 @@ from functools import cache
 import numpy as np
 
 from drsub_fast import _checks
+from drsub_fast._kinds import FLAG, OBJECTIVES, array, register_kind
 from drsub_fast.engine.heap import push, sift_down
 from drsub_fast.engine.jit import address_of, call_at, kernel
 from drsub_fast.engine.lapack import gemm, gesv, potrf, syrk, trsm
@@ -1260,3 +1261,6 @@ class Softmax(Objective):
         S = self._definite_form(upper)
         c = np.maximum(S.diagonal(), np.linalg.inv(S).diagonal())
         return float(c[upper > 0.0].sum() ** 2)
+
+
+register_kind(OBJECTIVES, "softmax", Softmax, L=array("n n"), factor=array("n r"), unit_box=FLAG)

@@ -10,6 +10,7 @@ s(G) >= 1 / x'(A + I)x.
 import numpy as np
 
 from drsub_fast._checks import as_adjacency, as_symmetric, as_vector, entry
+from drsub_fast._kinds import OBJECTIVES, array, register_kind
 from drsub_fast.objectives.quadratic import Quadratic
 
 
@@ -97,3 +98,6 @@ class StabilityNumber(Quadratic):
         if not x.any():
             raise ValueError("x is 0: a point of the simplex is needed")
         return x / x.sum()
+
+
+register_kind(OBJECTIVES, "stability-number", StabilityNumber, graph=array("n n", may_be_sparse=True))

@@ -9,69 +9,16 @@ from inspect import signature
 import numpy as np
 import scipy
 
-from drsub_fast._checks import as_array, as_vector, entry, one_of
+from drsub_fast._checks import as_vector, entry, one_of
+from drsub_fast._kinds import EXTENSIONS, OBJECTIVES, SETS
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.log_det import Spectral
-from drsub_fast.objectives.logistic import LogisticNonconvex
 from drsub_fast.objectives.mean_field import MeanField
-from drsub_fast.objectives.multilinear import CutExtension, MaximaExtension, Multilinear, TableExtension
-from drsub_fast.objectives.pca import NonnegativePCA
-from drsub_fast.objectives.price import PriceOptimization
+from drsub_fast.objectives.multilinear import CutExtension, MaximaExtension, TableExtension
 from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.objectives.softmax import Softmax
-from drsub_fast.objectives.stability import StabilityNumber
 from drsub_fast.problems.standard_form import Problem, standard_form
-from drsub_fast.sets.ball import Ball
 from drsub_fast.sets.box import Box
-from drsub_fast.sets.budget import Budget
-from drsub_fast.sets.general import GeneralPolytope
-from drsub_fast.sets.knapsack import Knapsack
-from drsub_fast.sets.matching import MatchingPolytope
-from drsub_fast.sets.partition import PartitionMatroid
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.simplex import Simplex
-
-
-def _coverage(sets, element_weights=None):
-    """`Multilinear.coverage` of a matrix; the entry ``weights`` is that of a knapsack."""
-    return Multilinear.coverage(sets if scipy.sparse.issparse(sets) else as_array(sets, "sets", 2), element_weights)
-
-
-#: Constructors by kind. Their parameters are the entries, and attributes of what they make.
-EXTENSIONS = {
-    "coverage": _coverage,
-    "facility-location": Multilinear.facility_location,
-    "flid": Multilinear.flid,
-    "cut": Multilinear.cut,
-    "table": Multilinear.from_table,
-}
-OBJECTIVES = {
-    "quadratic": Quadratic,
-    "softmax": Softmax,
-    **EXTENSIONS,
-    "mean-field": MeanField,
-    "spectral": Spectral,
-    "price-optimization": PriceOptimization,
-    "stability-number": StabilityNumber,
-    "logistic-nonconvex": LogisticNonconvex,
-    "nonnegative-pca": NonnegativePCA,
-}
-SETS = {
-    "polytope": Polytope,
-    "budget": Budget,
-    "box": Box,
-    "knapsack": Knapsack,
-    "simplex": Simplex,
-    "partition-matroid": PartitionMatroid,
-    "ball": Ball,
-    "general-polytope": GeneralPolytope,
-    "matching-polytope": MatchingPolytope,
-}
-
-
-def _matrix(array, name):
-    """An array or a sparse matrix; the constructors check the rest."""
-    return array
 
 
 def _dense(array, name):
@@ -106,47 +53,41 @@ def _flag(array, name):
     return bool(_number(array, name))
 
 
-def _number_or_vector(array, name):
-    return (_number if array.size == 1 else _vector)(array, name)
-
-
 def _text(array, name):
     if array.dtype.kind != "U" or array.size != 1:
         raise ValueError(f"{name} must be one text (in MATLAB: in single quotes)")
     return str(array.ravel()[0]).strip()
 
 
-_READERS = {
-    _matrix: "A A_eq W adjacency graph sets",
-    _dense: "H L factor matrices factors offset effects Z edges",
-    _vector: "h values utilities element_weights base cost start signs y b b_eq upper lower weights groups",
-    _number_or_vector: "capacities",
-    _number: "c weight gamma k budget total radius",
-    _count: "n n_left n_right",
-    _flag: "unit_box",
-    _text: "regularizer",
-}
-#: How an entry is read.
-_READER_OF = {name: reader for reader, names in _READERS.items() for name in names.split()}
+def _read(array, name, argument):
+    """An entry of a file as its argument takes it."""
+    if argument.type is not float:
+        return {int: _count, bool: _flag, str: _text}[argument.type](array, name)
+    if not argument.axes or (argument.may_be_number and array.size == 1):
+        return _number(array, name)
+    if len(argument.axes) == 1:
+        return _vector(array, name)
+    return array if argument.may_be_sparse else _dense(array, name)
 
 
 def _made(kinds, kind, arrays):
     """The objective or set of a kind."""
-    arguments, missing = {}, []
-    parameters = signature(kinds[kind]).parameters
-    for name, parameter in parameters.items():
-        if name == "extension" in arrays:
-            inner = one_of(_text(arrays[name], name), name, tuple(EXTENSIONS))
-            arguments[name] = _made(EXTENSIONS, inner, arrays)
-        elif name in arrays:
-            arguments[name] = _READER_OF[name](arrays[name], name)
-        elif parameter.default is parameter.empty:
-            missing.append(name)
+    _, make, known = kinds[kind]
+    arguments = {name: _read(arrays[name], name, argument) for name, argument in known.items() if name in arrays}
+    missing = [name for name in _required(make) if name not in arguments]
     if missing:
         raise ValueError(
-            f"a {kind} needs {' and '.join(missing)}: its entries are {', '.join(parameters)}; found {_names(arrays)}"
+            f"a {kind} needs {' and '.join(missing)}: its entries are {', '.join(known)}; found {_names(arrays)}"
         )
-    return kinds[kind](**arguments)
+    if "extension" in arguments:
+        inner = one_of(arguments["extension"], "extension", tuple(sorted(EXTENSIONS)))
+        arguments["extension"] = _made(EXTENSIONS, inner, arrays)
+    return make(**arguments)
+
+
+def _required(make):
+    """Names of the parameters without a default."""
+    return [name for name, parameter in signature(make).parameters.items() if parameter.default is parameter.empty]
 
 
 def _names(arrays):
@@ -157,7 +98,7 @@ def _kind(arrays, name, kinds):
     """What ``objective`` or ``set`` says, or None."""
     if name not in arrays or arrays[name].dtype.kind in "biuf":  # a number under that name is something else
         return None
-    return one_of(_text(arrays[name], name), name, tuple(kinds))
+    return one_of(_text(arrays[name], name), name, tuple(sorted(kinds)))
 
 
 def _implied_objective(arrays):
@@ -166,7 +107,7 @@ def _implied_objective(arrays):
         found = " and ".join(given) or _names(arrays)
         raise ValueError(
             f"one of H (a quadratic), L or factor (a softmax) is needed, or objective, the name of another kind "
-            f"({', '.join(OBJECTIVES)}); found {found}"
+            f"({', '.join(sorted(OBJECTIVES))}); found {found}"
         )
     return "quadratic" if given == ["H"] else "softmax"
 
@@ -177,7 +118,7 @@ def _implied_set(arrays):
     if "upper" not in arrays:
         raise ValueError(
             f"no feasible set: A and b (a polytope) or upper (a box) are needed, or set, the name of another kind "
-            f"({', '.join(SETS)}); found {_names(arrays)}"
+            f"({', '.join(sorted(SETS))}); found {_names(arrays)}"
         )
     return "box"
 
@@ -239,7 +180,7 @@ def to_arrays(f, P):
     set_kind = _kind_of(P, SETS, "set")
     if isinstance(P, Simplex) and (P.upper < P.total).any():
         raise UnsupportedError(f"{P!r} has upper bounds below its total: write it as a GeneralPolytope with A_eq")
-    set_fields = _fields(P, SETS[set_kind])
+    set_fields = _fields(P, SETS[set_kind].make)
     taken = sorted(set(fields) & set(set_fields))
     if taken:
         raise UnsupportedError(f"{f!r} and {P!r} both have an entry {taken[0]!r}: one file cannot hold them")
@@ -255,18 +196,18 @@ def _objective_fields(f):
         kind = "flid" if f.utilities is not None else "facility-location"
     else:
         kind = {CutExtension: "cut", TableExtension: "table"}.get(type(f)) or _kind_of(f, OBJECTIVES, "objective")
-    fields = _fields(f, OBJECTIVES[kind])
+    fields = _fields(f, OBJECTIVES[kind].make)
     if "factor" in fields:
         del fields["L"]
     return kind, fields
 
 
 def _kind_of(thing, kinds, what):
-    kind = next((kind for kind, make in kinds.items() if make is type(thing)), None)
+    kind = next((kind.name for kind in kinds.values() if kind.make is type(thing)), None)
     if kind is None:
         raise UnsupportedError(
             f"{thing!r} cannot be written: a file holds arrays, not functions; the kinds of {what} are "
-            f"{', '.join(kinds)}"
+            f"{', '.join(sorted(kinds))}"
         )
     return kind
 

@@ -13,6 +13,7 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._checks import as_count, as_real, as_vector
+from drsub_fast._kinds import COUNT, NUMBER, SETS, array, register_kind
 from drsub_fast.engine.heap import heapify, pop
 from drsub_fast.engine.jit import kernel
 from drsub_fast.sets.base import OK, FeasibleSet, register_set
@@ -160,3 +161,6 @@ class Ball(FeasibleSet):
     def violation(self, x):
         """Words for the radius that x breaks."""
         return f"its norm {np.linalg.norm(x):g} is above the radius {self.radius:g}"
+
+
+register_kind(SETS, "ball", Ball, radius=NUMBER, n=COUNT, upper=array("n"))

@@ -3,6 +3,7 @@
 from collections import namedtuple
 
 from drsub_fast._checks import as_vector
+from drsub_fast._kinds import SETS, array, register_kind
 from drsub_fast.engine.jit import kernel
 from drsub_fast.sets.base import OK, FeasibleSet, register_set
 
@@ -53,3 +54,6 @@ class Box(FeasibleSet):
 
     def __repr__(self):
         return f"Box(n={self.n})"
+
+
+register_kind(SETS, "box", Box, upper=array("n"))

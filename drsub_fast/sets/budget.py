@@ -3,6 +3,7 @@
 import numpy as np
 
 from drsub_fast._checks import as_real, as_vector
+from drsub_fast._kinds import NUMBER, SETS, array, register_kind
 from drsub_fast.sets.knapsack import DisjointKnapsacks
 
 
@@ -39,3 +40,6 @@ class Budget(DisjointKnapsacks):
     def violation(self, x):
         """Words for the budget that x breaks."""
         return f"sum x = {x.sum():g} is above the budget {self.k:g}"
+
+
+register_kind(SETS, "budget", Budget, k=NUMBER, upper=array("n"))

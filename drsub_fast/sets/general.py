@@ -12,6 +12,7 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_array, as_vector, entry
+from drsub_fast._kinds import SETS, array, register_kind
 from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.highs import HighsOracle
@@ -190,3 +191,9 @@ class GeneralPolytope(FeasibleSet):
 
     def project_by_solver(self, y, upper):
         return project_onto_rows(y, self._rows, self._row_upper, upper, self._row_lower, self._lower, sizes=self._sizes)
+
+
+register_kind(
+    SETS, "general-polytope", GeneralPolytope, A=array("m n", may_be_sparse=True), b=array("m"),
+    A_eq=array("m_eq n", may_be_sparse=True), b_eq=array("m_eq"), lower=array("n"), upper=array("n"),
+)  # fmt: skip

@@ -22,6 +22,7 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._checks import as_real, as_vector
+from drsub_fast._kinds import NUMBER, SETS, array, register_kind
 from drsub_fast.engine.heap import heapify, pop, push
 from drsub_fast.engine.jit import kernel
 from drsub_fast.sets.base import FAILED, OK, FeasibleSet, register_set
@@ -397,3 +398,6 @@ class Knapsack(DisjointKnapsacks):
 
     def __repr__(self):
         return f"Knapsack(budget={self.budget:g}, n={self.n})"
+
+
+register_kind(SETS, "knapsack", Knapsack, weights=array("n"), budget=NUMBER, upper=array("n"))

@@ -24,6 +24,7 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_array, as_count, as_vector, require_at_least
+from drsub_fast._kinds import COUNT, SETS, array, register_kind
 from drsub_fast.engine.jit import kernel
 from drsub_fast.sets.base import NEEDS_SOLVER, OK, register_set
 from drsub_fast.sets.polytope import Polytope
@@ -254,3 +255,9 @@ class MatchingPolytope(Polytope):
         node = int((load - self.capacities).argmax())
         name = f"left node {node}" if node < self.n_left else f"right node {node - self.n_left}"
         return f"the load {load[node]:g} of {name} is above its capacity {self.capacities[node]:g}"
+
+
+register_kind(
+    SETS, "matching-polytope", MatchingPolytope, edges=array("n 2"), n_left=COUNT, n_right=COUNT,
+    capacities=array("nodes", may_be_number=True), upper=array("n"),
+)  # fmt: skip

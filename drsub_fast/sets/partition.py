@@ -6,6 +6,7 @@ With integer capacities and bounds its vertices are integral (a generalised part
 import numpy as np
 
 from drsub_fast._checks import as_array, as_labels, as_vector, require_at_least
+from drsub_fast._kinds import SETS, array, register_kind
 from drsub_fast.sets.knapsack import DisjointKnapsacks
 
 
@@ -49,3 +50,9 @@ class PartitionMatroid(DisjointKnapsacks):
 
     def __repr__(self):
         return f"PartitionMatroid(groups={self.capacities.size}, n={self.n})"
+
+
+register_kind(
+    SETS, "partition-matroid", PartitionMatroid, groups=array("n"),
+    capacities=array("groups", may_be_number=True), upper=array("n"),
+)  # fmt: skip

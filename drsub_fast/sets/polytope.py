@@ -8,6 +8,7 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_array, as_vector, entry, first_few, require_at_least
+from drsub_fast._kinds import SETS, array, register_kind
 from drsub_fast.engine.jit import address_of, call_at, kernel
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.projection import project_onto_rows
@@ -293,3 +294,6 @@ class Polytope(FeasibleSet):
 
     def project_by_solver(self, y, upper):
         return project_onto_rows(y, self.A, self.b, upper, sizes=self._scale_from)
+
+
+register_kind(SETS, "polytope", Polytope, A=array("m n", may_be_sparse=True), b=array("m"), upper=array("n"))

@@ -7,6 +7,7 @@ The guarantees for down-closed sets (1/4, 1/e) do not hold over it; that of Mual
 import numpy as np
 
 from drsub_fast._checks import as_count, as_real
+from drsub_fast._kinds import COUNT, NUMBER, SETS, register_kind
 from drsub_fast.sets.knapsack import DisjointKnapsacks
 
 
@@ -71,3 +72,6 @@ class Simplex(DisjointKnapsacks):
         if room < self.total * (1.0 - 1e-10):
             raise P._no_answer("point of least norm")
         return P._upper * (self.total / room) if room > 0.0 else np.zeros(self.n)
+
+
+register_kind(SETS, "simplex", Simplex, n=COUNT, total=NUMBER)

@@ -154,11 +154,11 @@ GOOD = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"objective": "flood"}, "unknown objective 'flood'; choose from 'quadratic', 'softmax', .*'flid'"),
+        ({"objective": "flood"}, "unknown objective 'flood'; choose from 'coverage', 'cut', .*'flid'"),
         ({"objective": np.array(["flid", "cut"])}, "objective must be one text"),
-        ({"objective": None}, r"one of H .* is needed, .* \(quadratic, .*\); found W, k"),
-        ({"set": "bucket"}, "unknown set 'bucket'; choose from 'polytope', 'budget'"),
-        ({"set": None, "upper": None}, r"no feasible set: .* \(polytope, budget.*\); found W"),
+        ({"objective": None}, r"one of H .* is needed, .* \(coverage, cut, .*\); found W, k"),
+        ({"set": "bucket"}, "unknown set 'bucket'; choose from 'ball', 'box', 'budget'"),
+        ({"set": None, "upper": None}, r"no feasible set: .* \(ball, box, budget, .*\); found W"),
         ({"utilities": None}, "a flid needs utilities: its entries are utilities, W; found W, k, objective"),
         ({"k": None}, "a budget needs k: its entries are k, upper; found"),
         ({"k": np.ones(2)}, r"k must be a number, got shape \(2,\)"),
