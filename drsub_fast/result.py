@@ -121,6 +121,9 @@ class Result:
         Number of starts of a multi-start run, and how many reached the best value.
     n_nodes : int
         Nodes of a branch and bound.
+    compiled : bool
+        Whether compiled code ran it, at the end at least; else it was plain Python, which is much slower: see
+        DRSUB_FAST_COMPILE in README.
     lower_bound : float
         Of a minimisation: a proven lower bound on the global minimum. Else minus infinity.
     """
@@ -145,10 +148,12 @@ class Result:
     n_best: int = 1
     n_nodes: int = 0
     lower_bound: float = -math.inf
+    compiled: bool | None = None
 
     def __init__(
         self, x, value, fw_gap, upper_bound, guarantee, status, n_iter, n_lmo, time, trace, best_x, best_value, method,
         note="", phases=(), phase=None, n_starts=1, n_best=1, n_nodes=0, lower_bound=-math.inf,
+        compiled=None,
     ):  # fmt: skip
         # The one that a frozen dataclass writes itself takes longer than twenty steps of a small solve.
         given = locals()

@@ -1,6 +1,10 @@
 """Fixtures shared by the tests."""
 
+import os
 from pathlib import Path
+
+# Before the package is imported: tests run compiled, whatever it costs, unless the environment says otherwise.
+os.environ.setdefault("DRSUB_FAST_COMPILE", "now")
 
 import pytest
 

@@ -43,8 +43,8 @@ is_sound, IS_SOUND = operation("is_sound")
 run, RUN = operation("run")
 
 QuadraticStack = namedtuple("QuadraticStack", "H h c")
-SoftmaxStack = namedtuple("SoftmaxStack", "L D machine")
-FactorStack = namedtuple("FactorStack", "factor D machine")
+SoftmaxStack = namedtuple("SoftmaxStack", "L D")
+FactorStack = namedtuple("FactorStack", "factor D")
 LowRankStack = namedtuple("LowRankStack", "factor BT")
 #: ``scaled``: scratch for the parameters of one polytope.
 PolytopeStack = namedtuple("PolytopeStack", "A b upper scaled")
@@ -105,7 +105,7 @@ def _take_softmax(stack, i):
     for row in range(D.shape[0]):
         assign(D[row], L[row])
         D[row, row] -= 1.0
-    return SoftmaxParams(D, stack.machine)
+    return SoftmaxParams(D)
 
 
 @kernel
@@ -138,7 +138,7 @@ def _take_factor(stack, i):
         for column in range(row + 1):
             D[row, column] = D[column, row] = dot(factor[row], factor[column])
         D[row, row] -= 1.0
-    return SoftmaxParams(D, stack.machine)
+    return SoftmaxParams(D)
 
 
 @kernel

@@ -37,10 +37,11 @@ from drsub_fast.batch.stack_loop import (
     solve_stack,
     work_size,
 )
+from drsub_fast.engine.jit import Interpreted
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
 from drsub_fast.methods import METHODS, default_starts, maximize
 from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.objectives.softmax import LowRankSoftmaxParams, Softmax, softmax_machine
+from drsub_fast.objectives.softmax import LowRankSoftmaxParams, Softmax
 from drsub_fast.problems.standard_form import Problem
 from drsub_fast.result import Status
 from drsub_fast.sets.base import ORACLES
@@ -52,7 +53,16 @@ from drsub_fast.solvers.frank_wolfe import SHORT, STEP_SIZES
 from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, atoms_size
 from drsub_fast.solvers.multi_start import random_costs
 from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions
-from drsub_fast.solvers.run import CONVERGED, FINISHED, N_CONTROL, N_NUMBERS, STALLED, STATE_VECTORS, as_tolerance
+from drsub_fast.solvers.run import (
+    CONVERGED,
+    FINISHED,
+    N_CONTROL,
+    N_NUMBERS,
+    STALLED,
+    STATE_VECTORS,
+    USUAL_STEPS,
+    as_tolerance,
+)
 from drsub_fast.solvers.spectral_steps import SpectralOptions
 
 logger = logging.getLogger("drsub_fast")
@@ -253,10 +263,10 @@ class _Problems:
         if self.objective.single is Quadratic:
             return QuadraticStack(*(self.rows(name, first, last) for name in "Hhc"))
         if "L" in self:
-            return SoftmaxStack(self.rows("L", first, last), matrix, softmax_machine())
+            return SoftmaxStack(self.rows("L", first, last), matrix)
         if self.low_rank:
             return LowRankStack(self.rows("factor", first, last), matrix)
-        return FactorStack(self.rows("factor", first, last), matrix, softmax_machine())
+        return FactorStack(self.rows("factor", first, last), matrix)
 
     def set_stack(self, first, last, scaled):
         """Stack of the set, and the upper bounds; ``scaled`` is scratch for one polytope."""
@@ -331,6 +341,7 @@ class _Batch:
             *np.full((2, count if trace else 0, max_iter + 1), np.nan),
         )
         self.messages = {}
+        self.compiled = False
         is_polytope = problems.set.single is Polytope
         self.by_solver = is_polytope and lmo == "highs"
         m = problems.arguments["b"].data.shape[1] if is_polytope else 0
@@ -346,7 +357,7 @@ class _Batch:
         matrix = np.empty(factor[::-1])
         scaled = blank_params(self.m, n, KERNEL) if self.problems.set.single is Polytope else None
         set_stack, _ = self.problems.set_stack(0, 1, scaled)
-        floats, integers = work_size(self.problems.objective_stack(0, 1, matrix), set_stack)
+        floats, integers = work_size.interpreted(self.problems.objective_stack(0, 1, matrix), set_stack)
         atoms = atoms_size(n)
         scratch = Scratch(
             np.empty(N_NUMBERS + STATE_VECTORS * n + floats + atoms[0]),
@@ -387,9 +398,21 @@ class _Batch:
             if not len(answers.trace_value):
                 answers = answers._replace(trace_value=traces[0], trace_gap=traces[1])
             options = self.option_stack(first, last, upper)
-            solve_stack(objectives, sets, upper, options, scratch, self.max_iter, answers)
+            arguments = objectives, sets, upper, options, scratch, self.max_iter, answers
+            self._kernel(arguments)(*arguments)
         for i in np.flatnonzero(~np.isin(answers.code, _SOLVED)):
             self.solve_alone(first + int(i))
+
+    def _kernel(self, arguments):
+        """`solve_stack`, or its plain Python where that has solved all problems sooner."""
+        if not self.compiled:
+            n, scratch = self.problems.n, arguments[4]
+            steps = min(self.max_iter, USUAL_STEPS) * (1 if self.costs is None else len(self.costs))
+            run = solve_stack.choose(arguments, self.problems.count * steps * (scratch.floats.size + n * n))
+            if isinstance(run, Interpreted):
+                return run
+            self.compiled = True
+        return solve_stack
 
     def _curvatures(self, first, last, upper):
         """Curvature bounds for short steps: the user's, or those of the objectives."""

@@ -22,7 +22,7 @@ from tqdm import tqdm
 from drsub_fast import __version__
 from drsub_fast._kinds import OBJECTIVES, SETS
 from drsub_fast.cli.batch import add_batch
-from drsub_fast.engine.jit import CACHE_FOLDER
+from drsub_fast.engine.jit import CACHE_FOLDER, compiling
 from drsub_fast.errors import OracleError
 from drsub_fast.experiments import debates, digits, speed_table, synthetic
 from drsub_fast.instances import FAMILIES, PAPER_REPEATS, PAPER_ROWS, PAPER_SIZES
@@ -304,7 +304,7 @@ def run_warmup(args):
     if CACHE_FOLDER is None:
         raise ValueError("no cache folder is writable; set DRSUB_FAST_CACHE_DIR to one that is")
     began = time.perf_counter()
-    with tqdm(total=speed_table.N_WARM_UP, unit="kernel", disable=None, leave=False) as bar:
+    with compiling(), tqdm(total=speed_table.N_WARM_UP, unit="kernel", disable=None, leave=False) as bar:
         for done in speed_table.warm_up():
             bar.set_description(done)
             bar.update()
@@ -323,6 +323,7 @@ def add_bench(commands):
     parser.set_defaults(run=run_bench)
 
 
+@compiling()
 def run_bench(args):
     """Prints the speed table row by row, then how the time of a step grows with n."""
     layout = "{:30}{:26}{:22}{:>12}{:>12}{:>9}  {}"

@@ -60,7 +60,12 @@ def operation(name, default=None):
             implementation = plain(implementation)
         return implementation(params, *args)
 
-    call.__name__ = call.__qualname__ = name
+    def twin(params, *args):
+        implementation = table.lookup(type(params))
+        return getattr(implementation, "interpreted", implementation)(params, *args)
+
+    call.__name__ = call.__qualname__ = twin.__name__ = name
+    call.interpreted_twin = twin
 
     class Template(AbstractTemplate):
         """Typing of a call: the implementation itself is called, no function in between is compiled."""

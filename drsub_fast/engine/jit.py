@@ -10,25 +10,41 @@ own ``__pycache__``, the user's cache folder. Where none is writable, kernels ar
 nothing is stored.
 """
 
+import ctypes
 import hashlib
+import logging
+import math
 import os
+import signal
 import tempfile
+import threading
+import time
 import types
+from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
 
 import numba
-from llvmlite.binding import parse_bitcode
-from numba import config, njit
+import numpy as np
+from llvmlite import ir
+from llvmlite.binding import add_symbol, parse_bitcode
+from numba import config
 from numba.core import cgutils
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import TypingError
 from numba.core.imputils import lower_constant
 from numba.core.registry import CPUDispatcher
-from numba.extending import intrinsic, models, overload, register_model
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.core.typing.templates import signature as make_signature
+from numba.extending import lower_builtin, models, register_model
+
+from drsub_fast.engine import floats
+
+logger = logging.getLogger("drsub_fast")
 
 #: Floating-point freedoms for kernels whose sums may be reordered. Infinities and NaN keep their
 #: meaning: the full ``fastmath`` would remove the checks that find them.
@@ -85,8 +101,19 @@ def _writable_folder():
     return None
 
 
+def _compile_mode():
+    """When kernels are compiled, by ``DRSUB_FAST_COMPILE``: "auto", "now" or "never"."""
+    mode = os.environ.get("DRSUB_FAST_COMPILE") or "auto"
+    if mode not in ("auto", "now", "never"):
+        raise ValueError(f"DRSUB_FAST_COMPILE is {mode!r}: choose auto, now or never")
+    return "never" if config.DISABLE_JIT else mode
+
+
+#: "auto": interpreted until compiling pays; "now": compiled at the first call; "never": interpreted.
+COMPILE = _compile_mode()
+
 #: Where compiled kernels are stored; None when they are not.
-CACHE_FOLDER = None if config.DISABLE_JIT else _writable_folder()
+CACHE_FOLDER = None if COMPILE == "never" else _writable_folder()
 
 
 class _PackageLocator(_CacheLocator):
@@ -201,7 +228,7 @@ class _KernelCompiler(Compiler):
 
     def compile_extra(self, function):
         result = super().compile_extra(function)
-        if self.code is _WholeCode and not self.state.flags.nrt and _holds_arrays(result.signature.return_type):
+        if not self.state.flags.nrt and _holds_arrays(result.signature.return_type):
             raise TypingError(f"{function.__name__} returns arrays to Python uncounted: it needs memory=True")
         return result
 
@@ -280,16 +307,137 @@ def _no_value(context, builder, kernel_type, kernel_object):
     return context.get_dummy_value()
 
 
-class Kernel(CPUDispatcher):
-    """A compiled function that other kernels and Python can call.
+#: Processor seconds of interpreted solves of one kind after which its kernels are compiled (a solver loop takes 5 to
+#: 15 s), and of a single kernel called from Python (0.3 to 2 s).
+_PATIENCE, _SHORT_PATIENCE = 2.0, 0.5
 
-    For kernels it is code to be linked into theirs. What Python calls is `standalone`, compiled when it first does.
+#: About the operations on array entries that plain Python does in `_PATIENCE`: 0.2 to 0.4 us each.
+_MANY_OPERATIONS = 5_000_000
+
+_state = threading.local()
+
+
+@contextmanager
+def compiling():
+    """Within it, kernels that this thread calls from Python are compiled at once."""
+    before = getattr(_state, "compiling", False)
+    _state.compiling = True
+    try:
+        yield
+    finally:
+        _state.compiling = before
+
+
+#: How often each kernel was called as plain Python beside the solver loops, and from which number on it is compiled
+#: once a loop is: a program that has solved so much prepares each of its problems, too.
+_helpers, _OFTEN = {}, 10
+
+
+def _compile_helpers():
+    with compiling():
+        for kernel, signature in [called for called, count in _helpers.items() if count >= _OFTEN]:
+            del _helpers[kernel, signature]
+            kernel.standalone.compile(signature)
+
+
+class Interpreted:
+    """A kernel as plain Python, timed: what it takes counts towards compiling it.
+
+    Attributes
+    ----------
+    exhausted : bool
+        Whether compiling pays by now.
+    arrays : tuple of ndarray
+        Arguments that Ctrl-C must not leave half-written: they get back what they were before the call.
+    """
+
+    def __init__(self, kernel, kind, patience):
+        self._kernel, self._kind, self._patience = kernel, kind, patience
+        self.arrays = ()
+
+    def __call__(self, *arguments):
+        if self._patience == _SHORT_PATIENCE:
+            called = self._kernel, self._kind
+            _helpers[called] = _helpers.get(called, 0) + 1
+        kept = [array.copy() for array in self.arrays]
+        began = time.thread_time()
+        try:
+            with np.errstate(all="ignore"):
+                return self._kernel.interpreted(*arguments)
+        except KeyboardInterrupt:
+            for array, values in zip(self.arrays, kept, strict=True):
+                array[:] = values
+            raise
+        finally:
+            spent = self._kernel.spent
+            spent[self._kind] = spent.get(self._kind, 0.0) + time.thread_time() - began
+
+    @property
+    def exhausted(self):
+        return COMPILE == "auto" and self._kernel.spent.get(self._kind, 0.0) > self._patience
+
+
+class _Standalone(CPUDispatcher):
+    """A kernel as an ordinary Numba function, which Python calls."""
+
+    def __init__(self, kernel, options, wide):
+        super().__init__(kernel.py_func, {}, {"nopython": True} | options, _compiler(_WholeCode, False, wide))
+        self._kernel = kernel
+        if CACHE_FOLDER is not None:
+            self._cache = _KernelCache(kernel.py_func)
+
+    def _compile_for_args(self, *arguments):
+        # Numba's dispatcher comes here for types that it has no code for, and calls what it gets.
+        if COMPILE == "now" or getattr(_state, "compiling", False):
+            return super()._compile_for_args(*arguments)
+        return self._kernel.choose(arguments, _operations(arguments), _SHORT_PATIENCE)
+
+    def load(self, signature):
+        """Compiled code for a signature if this process or the cache has it, else None."""
+        known = self.overloads.get(signature)
+        if known is None:
+            with global_compiler_lock:
+                known = self._cache.load_overload(signature, self.targetctx)
+                if known is not None:
+                    self._cache_hits[signature] += 1
+                    self.targetctx.insert_user_function(known.entry_point, known.fndesc, [known.library])
+                    self.add_overload(known)
+        return None if known is None else known.entry_point
+
+
+def _operations(arguments):
+    """A rough count of what a kernel does with its arguments: n^1.5 for n array entries, as a product of matrices."""
+    entries, rest = 0, list(arguments)
+    while rest:
+        value = rest.pop()
+        if isinstance(value, tuple):
+            rest += value
+        elif isinstance(value, np.ndarray):
+            entries += value.size
+    return entries**1.5
+
+
+#: Types whose numbers are in use: Numba gives another number to a type that it has forgotten.
+_numbered = set()
+
+
+class Kernel(CPUDispatcher):
+    """A function that other kernels and Python can call, compiled or as plain Python.
+
+    For kernels it is code to be linked into theirs. What Python calls is `standalone`, compiled when that pays.
     Either is compiled once for all calls with arguments of the same types: Numba would compile it anew for each
     combination of literal numbers among them.
+
+    Attributes
+    ----------
+    entries : dict
+        Compiled code by the kind of its arguments, see `entry`.
+    spent : dict
+        Seconds of interpreted calls, by their kind.
     """
 
     def __init__(self, py_func, apart, wide, **options):
-        self._options, self._wide, self._entries = options, wide, {}
+        self._options, self._wide, self.entries, self.spent = options, wide, {}, {}
         wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         compiler = _compiler(_LinkedCode, apart, wide)
         super().__init__(py_func, {}, {"nopython": True} | options | wrappers, compiler)
@@ -310,29 +458,75 @@ class Kernel(CPUDispatcher):
 
     @cached_property
     def standalone(self):
-        """The kernel as an ordinary Numba function."""
-        dispatcher = njit(**self._options, pipeline_class=_compiler(_WholeCode, False, self._wide))(self.py_func)
-        if CACHE_FOLDER is not None:
-            dispatcher._cache = _KernelCache(self.py_func)
-        return dispatcher
+        """The kernel as Python calls it."""
+        if COMPILE == "never":
+            return Interpreted(self, None, np.inf)
+        return _Standalone(self, self._options, self._wide)
 
-    def entry(self, kind, arguments):
-        """The compiled code for ``arguments``, which does not look at their types.
+    @cached_property
+    def interpreted(self):
+        """The kernel as plain Python, and all that it calls."""
+        return _twin(self.py_func)
+
+    def choose(self, arguments, operations, patience=_PATIENCE):
+        """What to call for ``arguments``: compiled code if it is there or pays, else `Interpreted`.
+
+        Parameters
+        ----------
+        arguments : tuple
+            Arguments of the call to come.
+        operations : float
+            About how many operations on array entries it takes.
+        patience : float
+            Seconds to spend interpreted.
+        """
+        if COMPILE == "never":
+            return self.standalone
+        return self._choose(tuple(map(numba.typeof, arguments)), operations, patience)
+
+    def _choose(self, signature, operations, patience):
+        known = self.standalone.load(signature)
+        if known is not None:
+            return known
+        if COMPILE == "auto" and not getattr(_state, "compiling", False):
+            interpreted = Interpreted(self, signature, patience)
+            if operations <= _MANY_OPERATIONS and not interpreted.exhausted:
+                return interpreted
+            logger.info(
+                "compiling %s.%s: some seconds, once%s; `drsub-fast warmup` does it ahead, DRSUB_FAST_COMPILE=never "
+                "avoids it", self.py_func.__module__, self.py_func.__name__,
+                "" if CACHE_FOLDER is None else f", stored in {CACHE_FOLDER}",
+            )  # fmt: skip
+        with compiling():
+            return self.standalone.compile(signature)
+
+    def choose_around(self, kind, operations):
+        """What to call for arguments that hold Python callables: all as plain Python until compiling the rest pays."""
+        interpreted = Interpreted(self, kind, _PATIENCE)
+        if COMPILE == "never" or (COMPILE == "auto" and operations <= _MANY_OPERATIONS and not interpreted.exhausted):
+            return interpreted
+        return compiling()(plain(self))
+
+    def entry(self, kind, arguments, operations):
+        """What to call for ``arguments``, found without looking at their types.
 
         Numba takes longer to find the types of a dozen arrays than a small solve takes. ``kind`` says what they are,
-        see `type_code`.
+        see `type_code`; ``operations`` as in `choose`.
         """
-        known = self._entries.get(kind)
+        known = self.entries.get(kind)
         if known is None:
-            signature = tuple(map(numba.typeof, arguments))
-            self.standalone.compile(signature)
-            known = self._entries[kind] = self.standalone.overloads[signature].entry_point
+            known = self.choose(arguments, operations)
+            if not isinstance(known, Interpreted):
+                self.entries[kind] = known
+                _compile_helpers()
         return known
 
 
 def type_code(value):
     """A number for the type that a value has in compiled code."""
-    return numba.typeof(value)._code
+    numba_type = numba.typeof(value)
+    _numbered.add(numba_type)
+    return numba_type._code
 
 
 def kernel(function=None, *, reductions=False, memory=False, apart=False, wide=False):
@@ -355,8 +549,6 @@ def kernel(function=None, *, reductions=False, memory=False, apart=False, wide=F
     """
 
     def decorate(py_func):
-        if config.DISABLE_JIT:
-            return py_func
         flags = set(REDUCTION_FLAGS) if reductions else False
         return Kernel(py_func, apart, wide, nogil=True, error_model="numpy", fastmath=flags, _nrt=memory)
 
@@ -394,50 +586,133 @@ def _plain_where_needed(function):
     return call
 
 
-def address_of(function, *arguments):
-    """Address of a kernel compiled for arguments like these, for `call_at`; 0 where kernels are not compiled.
+_NAMESPACES = {}
 
-    It holds for this process only.
+
+def _twin(function):
+    """A function as plain Python that calls no compiled code: the same text with its names bound to twins.
+
+    Numbers follow C in it, as in compiled code: see `drsub_fast.engine.floats`.
     """
-    if not isinstance(function, Dispatcher):
-        return 0
-    function = function.standalone
-    signature = tuple(numba.typeof(argument) for argument in arguments)
-    function.compile(signature)
-    compiled = function.get_compile_result(numba.core.typing.signature(None, *signature))
-    return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    cells = function.__closure__
+    if cells is not None:
+        cells = tuple(types.CellType(_twin_of(cell.cell_contents)) for cell in cells)
+    return types.FunctionType(
+        function.__code__, _namespace(function.__globals__), function.__name__, function.__defaults__, cells
+    )
 
 
-@intrinsic
-def _call_at(typing_context, address, arguments):
-    for argument in arguments:
-        for part in getattr(argument, "types", (argument,)):
-            if isinstance(part, numba.types.Array) and part.layout != "C":
-                raise TypingError(f"a kernel called by its address takes C-contiguous arrays, got {part}")
-            if numba.types.unliteral(getattr(part, "dtype", part)) not in (numba.types.float64, numba.types.int64):
-                raise TypingError(f"a kernel called by its address takes float64 and int64, got {part}")
-
-    def generate(context, builder, signature, values):
-        types_of_arguments = signature.args[1].types
-        function_type = context.call_conv.get_function_type(numba.types.int64, types_of_arguments)
-        function = builder.inttoptr(values[0], function_type.as_pointer())
-        # A kernel never raises, so its status is not looked at.
-        _, result = context.call_conv.call_function(
-            builder, function, numba.types.int64, types_of_arguments, cgutils.unpack_tuple(builder, values[1])
-        )
-        return result
-
-    return numba.types.int64(address, arguments), generate
+def _namespace(names):
+    """Globals of the twins of a module."""
+    known = _NAMESPACES.get(id(names))
+    if known is None:
+        # Entered before it is filled: modules may refer to each other.
+        known = _NAMESPACES[id(names)] = dict(names)
+        for name, value in names.items():
+            known[name] = _twin_of(value)
+    return known
 
 
-def call_at(function, address, arguments):
-    """Call ``function``, a kernel that returns an int64, by its address.
+def _twin_of(value):
+    """What stands for a value in plain Python."""
+    if value is math:
+        return floats
+    if isinstance(value, Kernel):
+        return value.interpreted
+    if isinstance(value, Dispatcher):
+        return _twin(value.py_func)
+    return getattr(value, "interpreted_twin", value) if isinstance(value, types.FunctionType) else value
 
-    The callee is compiled once, not again inside every loop that calls it: for large kernels.
+
+def separate(example):
+    """A kernel that is compiled once, not again inside every loop that calls it: for large kernels.
+
+    Compiled code finds its address in a cell in memory, whose symbol is registered here, at import, so that code from
+    the disk cache is linked to the cell of its process. The first call fills the cell.
+
+    Parameters
+    ----------
+    example : callable
+        Returns arguments of the types that all calls have: C-contiguous arrays of float64 and int64, and numbers.
+
+    Returns
+    -------
+    decorate : callable
+        For a kernel that returns an integer.
     """
-    return function(*arguments)
+
+    def decorate(function):
+        name = f"{function.py_func.__module__}.{function.py_func.__name__}"
+        cell = ctypes.c_int64(0)
+        lock = threading.Lock()
+
+        @cache
+        def argument_types():
+            return tuple(map(numba.typeof, example()))
+
+        def fill():
+            """Compiles the kernel. Ctrl-C waits until it has been: it cannot pass through compiled code."""
+            interrupted = False
+            with lock:
+                while not cell.value:
+                    try:
+                        with compiling():
+                            function.standalone.compile(argument_types())
+                        result = function.standalone.overloads[argument_types()]
+                        address = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+                        cell.value = address
+                    except KeyboardInterrupt:
+                        interrupted = True
+            if interrupted:
+                signal.raise_signal(signal.SIGINT)
+            return cell.value
+
+        callback = ctypes.CFUNCTYPE(ctypes.c_int64)(fill)
+        add_symbol(f"{name}.cell", ctypes.addressof(cell))
+        add_symbol(f"{name}.fill", ctypes.cast(callback, ctypes.c_void_p).value)
+
+        def call(*arguments):
+            return function(*arguments)
+
+        def twin(*arguments):
+            return function.interpreted(*arguments)
+
+        call.interpreted_twin, call.kernel = twin, function
+        call.kept = cell, callback
+
+        class Template(AbstractTemplate):
+            key = call
+
+            def generic(self, arguments, keywords):
+                return make_signature(numba.types.int64, *map(numba.types.unliteral, arguments))
+
+        infer_global(call, numba.types.Function(Template))
+
+        @lower_builtin(call, numba.types.VarArg(numba.types.Any))
+        def generate(context, builder, signature, values):
+            convention, integer = context.call_conv, ir.IntType(64)
+            function_type = convention.get_function_type(numba.types.int64, signature.args)
+            if function_type != convention.get_function_type(numba.types.int64, argument_types()):
+                raise TypingError(f"{name} takes {argument_types()}, got {signature.args}")
+            if not all(map(_is_contiguous, signature.args)):
+                raise TypingError(f"{name} takes C-contiguous arrays, got {signature.args}")
+            place = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), []), f"{name}.cell")
+            fill = cgutils.get_or_insert_function(builder.module, ir.FunctionType(integer, []), f"{name}.fill")
+            address = cgutils.alloca_once_value(builder, builder.load(builder.bitcast(place, integer.as_pointer())))
+            empty = builder.icmp_unsigned("==", builder.load(address), integer(0))
+            with builder.if_then(empty, likely=False):
+                builder.store(builder.call(fill, []), address)
+            callee = builder.inttoptr(builder.load(address), function_type.as_pointer())
+            # A kernel never raises, so its status is not looked at.
+            _, result = convention.call_function(builder, callee, numba.types.int64, signature.args, values)
+            return result
+
+        return call
+
+    return decorate
 
 
-@overload(call_at)
-def _compiled_call_at(function, address, arguments):
-    return lambda function, address, arguments: _call_at(address, arguments)
+def _is_contiguous(numba_type):
+    if isinstance(numba_type, numba.types.Array):
+        return numba_type.layout == "C"
+    return all(map(_is_contiguous, getattr(numba_type, "types", ())))

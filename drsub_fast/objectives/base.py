@@ -59,7 +59,7 @@ import numpy as np
 
 from drsub_fast._checks import as_count, as_function, as_real, as_seed, as_vector, one_of
 from drsub_fast.engine.dispatch import operation
-from drsub_fast.engine.jit import kernel, plain
+from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import add_scaled, blend, slope
 
 GradientWork = namedtuple("GradientWork", "grad trial")
@@ -329,7 +329,7 @@ class Objective:
         """Value and gradient at x, shape (n,)."""
         x = as_vector(x, "x", n=self.n)
         grad = np.empty(self.n)
-        run = _value_and_gradient if self.compiled else plain(_value_and_gradient)
+        run = _value_and_gradient if self.compiled else _value_and_gradient.interpreted
         return float(run(self._params, x, grad)), grad
 
     def value(self, x):

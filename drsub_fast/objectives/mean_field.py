@@ -19,7 +19,7 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._kinds import OBJECTIVES, TEXT, register_kind
-from drsub_fast.engine.jit import kernel, plain
+from drsub_fast.engine.jit import kernel
 from drsub_fast.objectives.base import Objective, evaluate, objective_carve, objective_size, register_objective
 from drsub_fast.objectives.multilinear import MAX_ENUMERATED, Multilinear
 
@@ -149,7 +149,7 @@ class MeanField(Objective):
         if self.n > MAX_ENUMERATED:
             raise ValueError(f"2^{self.n} sets are too many to enumerate; at most {MAX_ENUMERATED} items")
         values = np.empty(1 << self.n)
-        run = _set_values if self.compiled else plain(_set_values)
+        run = _set_values if self.compiled else _set_values.interpreted
         run(self.extension.params, self.n, values)
         top = values.max()
         return float(top + np.log(np.exp(values - top).sum()))

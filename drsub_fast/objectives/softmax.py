@@ -37,27 +37,19 @@ in O(n k^2). Coordinates near 1, where this loses its digits, are set to 0 first
 
 import math
 from collections import namedtuple
-from functools import cache
 
 import numpy as np
 
 from drsub_fast import _checks
 from drsub_fast._kinds import FLAG, OBJECTIVES, array, register_kind
 from drsub_fast.engine.heap import push, sift_down
-from drsub_fast.engine.jit import address_of, call_at, kernel
+from drsub_fast.engine.jit import kernel, separate
 from drsub_fast.engine.lapack import gemm, gesv, potrf, syrk, trsm
 from drsub_fast.engine.vector import add_scaled, assign, is_finite, slope
 from drsub_fast.objectives.base import Objective, derivative_along, register_objective
 
-
-class SoftmaxParams(namedtuple("SoftmaxParams", "D machine")):
-    """D = L - I, and the address of the compiled `_machine` in this process."""
-
-    __slots__ = ()
-
-    def __reduce__(self):
-        return softmax_params, (self.D,)
-
+#: D = L - I.
+SoftmaxParams = namedtuple("SoftmaxParams", "D")
 
 #: Coordinates are numbered by position here: ``order[p]`` is the coordinate at position p, ``place`` its inverse. Row
 #: r of ``P`` is that of position r at the base, where its coordinate was ``base[r]``. The rows u_a of ``U`` with the
@@ -675,9 +667,16 @@ def _conclude_or_evaluate(params, work, x, value):
     return _evaluate_anew(params, work, x)
 
 
+def _example():
+    params = SoftmaxParams(np.zeros((1, 1)))
+    work = _carve.py_func(params, *map(np.zeros, _size.py_func(params), (float, np.int64)))
+    return params, work, _EVALUATE, work.grad, work.grad, 0.0, 0.0
+
+
+@separate(_example)
 @kernel(wide=True)
 def _machine(params, work, task, x, v, gamma, value):
-    """The large kernels in one, to be called by address; its answer is in ``work.value`` or returned."""
+    """The large kernels in one, compiled once; its answer is in ``work.value`` or returned."""
     if task == _EVALUATE:
         work.value[0] = _evaluate_anew(params, work, x)
     elif task in (_ADVANCE, _INCREASE):
@@ -699,19 +698,19 @@ def _machine(params, work, task, x, v, gamma, value):
 
 @kernel
 def _evaluate(params, work, x):
-    call_at(_machine, params.machine, (params, work, _EVALUATE, x, x, 0.0, 0.0))
+    _machine(params, work, _EVALUATE, x, x, 0.0, 0.0)
     return float(work.value[0])
 
 
 @kernel
 def _advance(params, work, x, v, gamma, value):
-    call_at(_machine, params.machine, (params, work, _ADVANCE, x, v, float(gamma), float(value)))
+    _machine(params, work, _ADVANCE, x, v, float(gamma), float(value))
     return float(work.value[0])
 
 
 @kernel
 def _increase(params, work, x, v, gamma, value):
-    call_at(_machine, params.machine, (params, work, _INCREASE, x, v, float(gamma), float(value)))
+    _machine(params, work, _INCREASE, x, v, float(gamma), float(value))
     return float(work.value[0])
 
 
@@ -722,19 +721,19 @@ def _settle(params, work, x, v):
     n_bounds = 0
     for j in range(v.size):
         n_bounds += (v[j] != 0.0) & (work.place[j] >= work.state[_HELD])
-    return n_bounds > 0 and call_at(_machine, params.machine, (params, work, _SETTLE, x, v, 0.0, 0.0)) != 0
+    return n_bounds > 0 and _machine(params, work, _SETTLE, x, v, 0.0, 0.0) != 0
 
 
 @kernel
 def _conclude(params, work, x, value):
-    call_at(_machine, params.machine, (params, work, _CONCLUDE, x, x, 0.0, float(value)))
+    _machine(params, work, _CONCLUDE, x, x, 0.0, float(value))
     return float(work.value[0])
 
 
 @kernel
 def _hessian_product(params, work, x, d, out):
     # Rows of the coordinates where d is nonzero are enough: P is symmetric.
-    if call_at(_machine, params.machine, (params, work, _HOLD, x, d, 0.0, 0.0)) == 0:
+    if _machine(params, work, _HOLD, x, d, 0.0, 0.0) == 0:
         for j in range(d.size):
             out[j] = np.nan
         return 1
@@ -864,20 +863,6 @@ register_objective(
     is_dr_submodular=_is_dr_submodular,
     is_nonnegative=_is_nonnegative,
 )
-
-
-@cache
-def softmax_machine():
-    """Address of the compiled `_machine`, for any parameters (all have the same types)."""
-    params = SoftmaxParams(np.zeros((1, 1)), 0)
-    carve = getattr(_carve, "py_func", _carve)
-    work = carve(params, *map(np.zeros, _size(params), (float, np.int64)))
-    return address_of(_machine, params, work, 0, work.grad, work.grad, 0.0, 0.0)
-
-
-def softmax_params(D):
-    """Parameters for D = L - I."""
-    return SoftmaxParams(D, softmax_machine())
 
 
 LowRankSoftmaxParams = namedtuple("LowRankSoftmaxParams", "B BT")
@@ -1142,7 +1127,7 @@ class Softmax(Objective):
         else:
             L = _as_kernel(L)
         self.n = len(L)
-        self._params = softmax_params(L - np.eye(self.n))
+        self._params = SoftmaxParams(L - np.eye(self.n))
 
     @classmethod
     def from_features(cls, features, quality=None, *, similarity="cosine", unit_box=True):

@@ -2,14 +2,14 @@
 
 import math
 from collections import namedtuple
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 import scipy
 
 from drsub_fast._checks import as_array, as_vector, entry, first_few, require_at_least
 from drsub_fast._kinds import SETS, array, register_kind
-from drsub_fast.engine.jit import address_of, call_at, kernel
+from drsub_fast.engine.jit import kernel, separate
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.projection import project_onto_rows
 from drsub_fast.lp.rows import breaches, shrink_into_rows
@@ -29,7 +29,7 @@ KERNEL, SOLVER = 0, 1
 
 #: The data in scaled units (see `scale_polytope`), the unit of each column, the mode, and the address of the
 #: compiled `_machine` in this process.
-PolytopeParams = namedtuple("PolytopeParams", "A b scale mode machine")
+PolytopeParams = namedtuple("PolytopeParams", "A b scale mode")
 
 # What `_machine` is asked for.
 _MAXIMIZE, _TRACK = range(2)
@@ -69,6 +69,13 @@ def _carve(params, floats, integers):
     return simplex_carve(params.A.shape[0], params.A.shape[1], floats, integers)
 
 
+def _example():
+    params = blank_params(1, 1, KERNEL)
+    work = _carve.py_func(params, *map(np.zeros, _size.py_func(params), (float, np.int64)))
+    return params, work, _MAXIMIZE, params.b, params.b, params.b
+
+
+@separate(_example)
 @kernel
 def _machine(params, work, task, direction, upper, v):
     """What is compiled once, not again inside every loop."""
@@ -81,12 +88,12 @@ def _machine(params, work, task, direction, upper, v):
 def _lmo(params, work, direction, upper, v):
     if params.mode == SOLVER:
         return NEEDS_SOLVER
-    return call_at(_machine, params.machine, (params, work, _MAXIMIZE, direction, upper, v))
+    return _machine(params, work, _MAXIMIZE, direction, upper, v)
 
 
 @kernel
 def _track(params, work, rate):
-    return params.mode == KERNEL and call_at(_machine, params.machine, (params, work, _TRACK, rate, rate, rate)) != 0
+    return params.mode == KERNEL and _machine(params, work, _TRACK, rate, rate, rate) != 0
 
 
 @kernel
@@ -97,18 +104,9 @@ def _follow(params, work, decay, gamma, upper, v):
 register_set(PolytopeParams, set_size=_size, set_carve=_carve, lmo=_lmo, track=_track, follow=_follow)
 
 
-@cache
-def _compiled_machine():
-    """Address of `_machine`, compiled for any parameters (all have the same types)."""
-    params = PolytopeParams(np.zeros((1, 1)), np.ones(1), np.ones(1), KERNEL, 0)
-    work = _carve(params, *map(np.zeros, _size(params), (float, np.int64)))
-    return address_of(_machine, params, work, _MAXIMIZE, params.b, params.b, params.b)
-
-
 def blank_params(m, n, mode):
     """Parameters to be filled in by `scale_polytope`."""
-    address = _compiled_machine() if mode == KERNEL else 0
-    return PolytopeParams(np.empty((m, n)), np.empty(m), np.empty(n), mode, address)
+    return PolytopeParams(np.empty((m, n)), np.empty(m), np.empty(n), mode)
 
 
 def _as_constraint_matrix(A):
@@ -275,7 +273,6 @@ class Polytope(FeasibleSet):
         return params
 
     def __getstate__(self):
-        # The address in the parameters means nothing to another process.
         return super().__getstate__() | {"_prepared": {}}
 
     def load_basis(self, oracle, params, work):

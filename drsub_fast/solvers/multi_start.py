@@ -24,7 +24,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from drsub_fast._checks import as_count, as_seed
-from drsub_fast.engine.jit import kernel, plain
+from drsub_fast.engine.jit import Interpreted, kernel
 from drsub_fast.engine.threads import progress_bar, worker_count
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.result import Result, Status, Trace
@@ -48,6 +48,7 @@ from drsub_fast.solvers.run import (
     N_LMO,
     NON_FINITE,
     STALLED,
+    USUAL_STEPS,
     VALUE,
     K,
     Progress,
@@ -55,7 +56,9 @@ from drsub_fast.solvers.run import (
     next_chunk,
     non_finite_start,
     now,
+    objective_kind,
     open_run,
+    set_kind,
     starting_point,
 )
 from drsub_fast.solvers.spectral_steps import SpectralOptions
@@ -267,16 +270,23 @@ class _Starts:
         """One worker: takes the next block until none is left."""
         run = self.run
         floats, integers = np.empty(self.size[0]), np.zeros(self.size[1], np.int64)
-        loop = multi_start_loop if run.f.compiled else plain(multi_start_loop)
+        arguments = (
+            run.f.params,
+            run.params,
+            self.local.options(run.tol),
+            floats,
+            integers,
+            self.costs,
+            run.upper,
+            self.base,
+        )
+        results = self.points, self.values, self.gaps, self.counts, self.codes, self.trace_value, self.trace_gap
+        loop = self._entry((*arguments, 1, 1, *results, 0, 1))
 
         def advance(s, last, k_max, steps):
-            return loop(
-                run.f.params, run.params, self.local.options(run.tol), floats, integers, self.costs, run.upper,
-                self.base, k_max, steps, self.points, self.values, self.gaps, self.counts, self.codes,
-                self.trace_value, self.trace_gap, s, last,
-            )  # fmt: skip
+            return loop(*arguments, k_max, steps, *results, s, last)
 
-        chunk = run.first_chunk(self.size[0])
+        chunk = run.first_chunk(self.size[0], timed=not run.compiled)
         for first in firsts:
             s, last = first, min(first + block, len(self.codes))
             while s < last and self.stopped is None:
@@ -284,14 +294,28 @@ class _Starts:
                 # With a callback the count of steps begins anew at each start.
                 s = advance(s, last if run.callback is None else s + 1, run.max_iter, chunk)
                 bar(s - before)
-                if run.callback is None and run.deadline is not None:
+                if run.callback is None and (run.deadline is not None or not run.compiled):
                     steps = int(self.counts[:, 0].sum() - done)
                     chunk = next_chunk(chunk, steps, now() - began, run.time_left())
+                if isinstance(loop, Interpreted) and loop.exhausted:
+                    loop = self._entry((*arguments, 1, 1, *results, 0, 1))
                 self._look_up(s, last, floats)
             if self.stopped is not None:
                 while s < last and self.codes[s] in (BREAK, PAUSED):
                     s = advance(s, s + 1, int(integers[K]), 1)
                 return
+
+    def _entry(self, arguments):
+        """What to call for the loop: its compiled code, or plain Python where that is over sooner."""
+        run = self.run
+        kind = objective_kind(run.f)[2], set_kind(run.P, run.params)[2], type(arguments[2])
+        operations = len(self.codes) * min(run.max_iter, USUAL_STEPS) * (self.size[0] + run.f.n**2)
+        if run.f.compiled:
+            loop = multi_start_loop.entry(kind, arguments, operations)
+        else:
+            loop = multi_start_loop.choose_around(kind, operations)
+        run.compiled = not isinstance(loop, Interpreted)
+        return loop
 
     def _look_up(self, s, last, floats):
         """Asks the callback, at the step where the solve of start s paused, and the clock whether to stop."""
@@ -353,4 +377,5 @@ class _Starts:
             x, value, float(self.gaps[best]), bound, STATIONARY, status, k, int(self.counts[:, 1].sum()),
             now() - run.began, Trace(trace, self.trace_gap[best, : k + 1].copy()), x, value, "multi-start",
             n_starts=int(solved.sum()), n_best=int((values >= value - 1e-6 * abs(value)).sum()),
+            compiled=self.run.compiled,
         )  # fmt: skip

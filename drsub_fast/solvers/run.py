@@ -5,8 +5,8 @@ A loop is one kernel with the signature
     loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap)
 
 It keeps everything it needs in the two flat arrays, so that it can return at any time with one of the
-codes below and go on at the same step when called again. The same text runs compiled or, for
-objectives given as Python callables, as plain Python.
+codes below and go on at the same step when called again. The same text runs compiled or as plain Python: for
+objectives given as Python callables, and until compiling pays; a run may change over on the way.
 """
 
 import logging
@@ -31,7 +31,7 @@ from drsub_fast.engine.codes import (
     PAUSED,
     STALLED,
 )
-from drsub_fast.engine.jit import Kernel, kernel, plain, type_code
+from drsub_fast.engine.jit import Interpreted, compiling, kernel, type_code
 from drsub_fast.engine.threads import one_blas_thread, progress_bar
 from drsub_fast.engine.vector import assign
 from drsub_fast.errors import OracleError
@@ -63,6 +63,9 @@ N_NUMBERS = 5
 
 # Floats in a cache line, and of a workspace from which on it is aligned.
 _LINE, _LARGE = 8, 8192
+
+# Steps of a long run, for the question whether it pays to compile it: most limits are never reached.
+USUAL_STEPS = 100
 
 # Places of the vectors that Python reads, in the order of `State`.
 BEST, TOP = 4, 5
@@ -274,6 +277,7 @@ class Run:
         self.from_zero = x0 is None and P.is_down_closed
         self.base = None if x0 is None or tol is not None else self._base()
         self.solver = None
+        self.compiled = False
 
     def _base(self):
         """f half-way between the set's own starting point and x0, from which the rise of f is counted."""
@@ -311,15 +315,17 @@ class Run:
         self.trace_value, self.trace_gap = np.empty(self.max_iter + 1), np.empty(self.max_iter + 1)
         arguments = (f.params, self.params, options, self.floats, self.integers, x, upper)
         traces = self.trace_value, self.trace_gap
-        run = self._entry(loop, options, (*arguments, 1, 1, *traces))
+        signature = (*arguments, 1, 1, *traces)
+        run = self._entry(loop, options, signature)
         k_max = self.max_iter
-        k_stop = chunk = self.first_chunk(n_floats)
+        timed = self.callback is None and (self.deadline is not None or not self.compiled)
+        k_stop = chunk = self.first_chunk(n_floats, timed)
         self.trace_gap[0] = math.nan
         status = None
         try:
             while True:
                 k = int(self.integers[K])
-                start = now() if self.deadline is not None else 0.0
+                start = now() if timed else 0.0
                 code = run(*arguments, k_max, min(k_stop, k_max), *traces)
                 bar(int(self.integers[K]) - k)
                 if code == CONVERGED:
@@ -343,28 +349,39 @@ class Run:
                             return status
                         k_max = int(self.integers[K])
                 if code == BREAK:
-                    if self.deadline is not None and self.callback is None:
+                    if timed:
                         chunk = next_chunk(chunk, int(self.integers[K]) - k, now() - start, self.time_left())
                     k_stop = int(self.integers[K]) + chunk
+                if not self.compiled and run.exhausted:
+                    run = self._entry(loop, options, signature)
         except KeyboardInterrupt:
             return Status.INTERRUPTED
         except _OutOfTime:
             return Status.TIME_LIMIT
 
     def _entry(self, loop, options, arguments):
-        """What to call for the loop: its compiled code, or the loop as plain Python."""
-        if not self.f.compiled:
-            return plain(loop)
-        if not isinstance(loop, Kernel):
-            return loop
-        kind = objective_kind(self.f)[2], set_kind(self.P, self.params)[2], type(options)
-        return loop.entry(kind, arguments)
+        """What to call for the loop: its compiled code, or the loop as plain Python where that is over sooner."""
+        f, P, n = self.f, self.P, self.f.n
+        operations = min(self.max_iter, USUAL_STEPS) * (self.floats.size + n * n)
+        kind = objective_kind(f)[2], set_kind(P, self.params)[2], type(options)
+        if f.compiled:
+            known = kind in loop.entries
+            run = loop.entry(kind, arguments, operations)
+            if not known and kind in loop.entries:
+                with compiling():  # what `result` asks for
+                    f.value(self.x)
+        else:
+            run = loop.choose_around(kind, operations)
+        self.compiled = not isinstance(run, Interpreted)
+        if not self.compiled:
+            run.arrays = self.floats, self.integers, self.x
+        return run
 
-    def first_chunk(self, n_floats):
+    def first_chunk(self, n_floats, timed):
         """Steps between two looks at the clock and the keyboard: about 50 ms of work."""
         if self.callback is not None:
             return self.callback_every
-        if self.deadline is not None:
+        if timed or self.deadline is not None:
             return 1
         return 1 + 50_000_000 // (n_floats + self.f.n * self.f.n)
 
@@ -401,8 +418,7 @@ class Run:
     @cached_property
     def _views(self):
         """The state and the workspaces of objective and set, for Python."""
-        views = getattr(open_run, "py_func", open_run)
-        return views(self.f.params, self.params, self.f.n, self.floats, self.integers)
+        return open_run.interpreted(self.f.params, self.params, self.f.n, self.floats, self.integers)
 
     def time_left(self):
         """Seconds until the time limit, at least 0; None without one."""
@@ -435,6 +451,7 @@ class Run:
         return Result(
             x, value, gap, upper_bound, guarantee, status, k, int(control[N_LMO]), now() - self.began,
             Trace(self.trace_value, self.trace_gap), top_x, top_value, method, note,
+            compiled=self.compiled,
         )  # fmt: skip
 
     def _view(self, slot):
@@ -462,7 +479,8 @@ def next_chunk(chunk, steps, seconds, left):
     It decides when the clock is looked at, never what is computed.
     """
     pace = max(1, steps) / max(seconds, 1e-7)
-    return max(1, min(4 * chunk, int(min(0.005, 0.5 * left) * pace)))
+    wait = 0.005 if left is None else min(0.005, 0.5 * left)
+    return max(1, min(4 * chunk, int(wait * pace)))
 
 
 class _OutOfTime(Exception):
@@ -513,7 +531,7 @@ def objective_kind(f):
     """Workspace of an objective and the type of its parameters, kept on the object: (floats, integers, type)."""
     kind = f.__dict__.get("_kind")
     if kind is None:
-        kind = f._kind = (*objective_size(f.params), type_code(f.params) if f.compiled else None)
+        kind = f._kind = (*objective_size.interpreted_twin(f.params), type_code(f.params) if f.compiled else None)
     return kind
 
 
@@ -523,5 +541,5 @@ def set_kind(P, params):
     mode = getattr(params, "mode", 0)
     kind = kinds.get(mode)
     if kind is None:
-        kind = kinds[mode] = (*set_size(params), type_code(params))
+        kind = kinds[mode] = (*set_size.interpreted_twin(params), type_code(params))
     return kind

@@ -138,9 +138,7 @@ def test_factors_give_the_parameters_of_single_objectives(n, rank):
     factor = np.random.default_rng(3).normal(size=(2, n, rank))
     single = ds.Softmax(factor=factor[1]).params
     low_rank = hasattr(single, "B")
-    stacked = (
-        LowRankStack(factor, np.empty((rank, n))) if low_rank else FactorStack(factor, np.empty((n, n)), single.machine)
-    )
+    stacked = LowRankStack(factor, np.empty((rank, n))) if low_rank else FactorStack(factor, np.empty((n, n)))
     assert is_sound(stacked, 1)
     params = take(stacked, 1)
     assert type(params) is type(single)

@@ -363,11 +363,9 @@ def test_a_coordinate_is_best_at_an_end():
         assert values[0] == max(values)
 
 
-def test_the_address_of_compiled_code_is_not_pickled():
+def test_parameters_are_data_alone():
     f = ds.Softmax(random_kernel(3, 20))
-    build, arguments = f.params.__reduce__()
-    assert [argument.shape for argument in arguments] == [(3, 3)]
-    assert build(*arguments).machine == f.params.machine
+    assert [item.shape for item in f.params] == [(3, 3)]
     assert pickle.loads(pickle.dumps(f)).value([0.1, 0.2, 0.3]) == f.value([0.1, 0.2, 0.3])
 
 
