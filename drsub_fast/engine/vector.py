@@ -45,6 +45,13 @@ def assign(out, a):
 
 
 @kernel
+def clip_above(x, upper):
+    """x = min(x, upper): a sum of steps or of weighted points may exceed a bound by rounding."""
+    for j in range(x.size):
+        x[j] = min(x[j], upper[j])
+
+
+@kernel
 def symmetric_product(H, v, out):
     """out = H v for a symmetric H, reading only the rows where v is nonzero."""
     n = v.size

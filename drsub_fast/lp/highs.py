@@ -104,6 +104,7 @@ class HighsOracle:
         self.direction = np.zeros(n)
         self.upper = self._bounds(upper)
         sizes = np.maximum(np.abs(self._lower), np.abs(self.upper)) if sizes is None else sizes
+        self._sizes = sizes
         self._fixed = sizes <= 0.0
         self._scale = powers_of_two(sizes)
         matrix, row_scale = self._scaled_rows()
@@ -222,7 +223,7 @@ class HighsOracle:
             return v
         if self._is_down_closed:
             return shrink_into_rows(v, self._A, self._b)
-        return move_into_rows(v, self._A, self._b, self._row_lower, self.upper, self._lower)
+        return move_into_rows(v, self._A, self._b, self._row_lower, self.upper, self._lower, self._sizes)
 
     def basis(self):
         """Status of the columns and rows in the last basis.

@@ -16,6 +16,9 @@ PRECISION = 1e-10
 
 #: Rows this close to one of their sides, in their unit, are kept there while others are mended.
 _TIGHT = 1e-7
+
+#: An entry this close to a bound, in units of its variable, is taken to be at it if the rows then hold better.
+_NOISE = 1e-12
 _ROUNDS = 4
 
 
@@ -80,11 +83,11 @@ def shrink_into_rows(x, A, b):
     return x * shares.min(axis=0)
 
 
-def move_into_rows(x, A, row_upper, row_lower, upper, lower):
+def move_into_rows(x, A, row_upper, row_lower, upper, lower, sizes):
     """x, hardly outside {row_lower <= A x <= row_upper, lower <= x <= upper}, moved inside.
 
     Entries at a bound stay there; the others move by the least part of their distance to it that mends the broken rows
-    and leaves tight ones as they are.
+    and leaves tight ones as they are. ``sizes`` (n,) are the units of the variables.
 
     Returns
     -------
@@ -96,8 +99,14 @@ def move_into_rows(x, A, row_upper, row_lower, upper, lower):
         If some row is still broken: the data span more than doubles hold.
     """
     magnitude = absolute(A)
-    best = x = np.clip(x, lower, upper)
-    worst = breaches(A, x, row_upper, row_lower, magnitude).max(initial=0.0)
+    best = np.clip(x, lower, upper)
+    worst = breaches(A, best, row_upper, row_lower, magnitude).max(initial=0.0)
+    if worst <= 0.01 * PRECISION:
+        return best
+    x = np.where(best - lower <= _NOISE * sizes, lower, np.where(upper - best <= _NOISE * sizes, upper, best))
+    breach = breaches(A, x, row_upper, row_lower, magnitude).max(initial=0.0)
+    if breach < worst:
+        best, worst = x, breach
     for _ in range(_ROUNDS):
         if worst <= 0.01 * PRECISION:
             break

@@ -889,7 +889,7 @@ def simplex_track(lp, work, rate):
 def simplex_follow(lp, work, decay, gamma, upper, v):
     """Whether v stays optimal when the cost becomes decay * cost + gamma * rate and the bounds ``upper``."""
     table, numbers, state = work.table, work.numbers, work.state
-    if state[TRACKED] == 0:
+    if state[TRACKED] == 0 or decay == 0.0:  # of the old cost nothing is left
         return False
     state[FOLLOWED] += 1
     numbers[DECAY] *= decay

@@ -138,7 +138,7 @@ class GeneralPolytope(FeasibleSet):
         return bool((breaches(self._rows, x, self._row_upper, self._row_lower) <= tol).all())
 
     def _into_constraints(self, x, upper):
-        return move_into_rows(x, self._rows, self._row_upper, self._row_lower, upper, self._lower)
+        return move_into_rows(x, self._rows, self._row_upper, self._row_lower, upper, self._lower, self._sizes)
 
     def violation(self, x):
         """Words for the row that x breaks most."""

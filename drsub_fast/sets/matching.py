@@ -14,7 +14,8 @@ duals y >= 0 of the nodes,
 
 prove the flow optimal; the shortest paths are those of the slacks of the first line (Dijkstra's method, ended at
 the first node where a path may stop), and raising or lowering y by what is left of the distance keeps all
-four. Bounds and capacities need not be integers. It has no tolerances, and is exact up to rounding in y.
+four. Bounds and capacities need not be integers. It has no tolerances, and is exact up to
+rounding in y; where that may show, because gains differ by many decades, HiGHS answers.
 """
 
 import math
@@ -36,6 +37,9 @@ MatchingWork = namedtuple("MatchingWork", "dual distance room parent queue first
 
 #: Paths allowed for each edge and node. Integer data need one for each unit of supply.
 _PATHS = 20
+#: Relative rounding of the duals, and the part of the value that it may cost before HiGHS takes over: gains and room
+#: then differ by many decades from edge to edge.
+_ROUNDING, _LOSS = 1e-15, 1e-9
 #: Marks an edge that is in no list, and the end of a list.
 _UNLISTED, _END = -2, -1
 
@@ -171,7 +175,19 @@ def _lmo(params, work, direction, upper, v):
             paths -= 1
             if paths < 0:
                 return NEEDS_SOLVER
-    return OK
+    return OK if _is_precise(params, direction, upper, v) else NEEDS_SOLVER
+
+
+@kernel
+def _is_precise(params, direction, upper, v):
+    """Whether rounding in the duals, as large as the largest gain's, cannot have cost a visible part of the value."""
+    largest = value = room = 0.0
+    for e in range(v.size):
+        if direction[e] > 0.0 and upper[e] > 0.0:
+            largest = max(largest, direction[e])
+            value += direction[e] * v[e]
+            room += min(upper[e], params.capacity[params.left[e]], params.capacity[params.right[e]])
+    return _ROUNDING * largest * room <= _LOSS * value
 
 
 register_set(MatchingParams, set_size=_size, set_carve=_carve, lmo=_lmo)

@@ -11,9 +11,9 @@ import math
 from collections import namedtuple
 
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import assign, is_finite, shrink, slope
+from drsub_fast.engine.vector import assign, clip_above, is_finite, shrink, slope
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.base import conclude, increase
+from drsub_fast.objectives.base import conclude, increase, prepare
 from drsub_fast.sets.base import OK
 from drsub_fast.solvers.promise import MONOTONE, NONNEGATIVE, Promise
 from drsub_fast.solvers.run import (
@@ -39,6 +39,20 @@ AdditiveOptions = namedtuple("AdditiveOptions", "n_steps shrunken")
 
 
 @kernel
+def _shorten(v, gamma, x, upper):
+    """Shortens v where x + gamma v would be above ``upper``, by rounding; whether it was somewhere.
+
+    Without that, the last of K steps to a bound may end beyond it, where f need not be defined.
+    """
+    count = 0
+    for j in range(x.size):
+        if x[j] + gamma * v[j] > upper[j]:
+            v[j] = max(upper[j] - x[j], 0.0) / gamma * (1.0 - 4e-16)
+            count += 1
+    return count > 0
+
+
+@kernel
 def additive_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap):
     state, work, set_work = open_run(objective, feasible_set, x.size, floats, integers)
     control, numbers = state.control, state.numbers
@@ -55,6 +69,7 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
             # Value from scratch and gap over the whole set, at the last iterate.
             if control[CLOSING] == 0:
                 control[CLOSING] = 1
+                clip_above(x, upper)
                 numbers[VALUE] = conclude(objective, work, x, numbers[VALUE])
                 trace_value[k] = numbers[VALUE]
                 assign(state.bound, upper)
@@ -70,6 +85,8 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
             numbers[GAP] = trace_gap[k]
             return FINISHED
         gamma = min(1.0 / options.n_steps, 1.0 - k / options.n_steps)
+        if k + 1 == options.n_steps and not options.shrunken and _shorten(state.v, gamma, x, upper):
+            prepare(objective, work, x, state.v)
         numbers[VALUE] = increase(objective, work, x, state.v, gamma, numbers[VALUE])
         if not (math.isfinite(numbers[VALUE]) and is_finite(work.grad)):
             assign(x, state.previous)

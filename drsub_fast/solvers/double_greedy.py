@@ -103,7 +103,7 @@ def double_greedy_loop(
         # f(u) = -inf (a singular kernel) is left by an infinite gain.
         y_gain = math.inf if tail[n] == -math.inf else max(0.0, y_value - tail[n])
         share = 1.0 if x_gain + y_gain <= 0.0 else 0.0 if y_gain == math.inf else x_gain / (x_gain + y_gain)
-        target = share * x_best + (1.0 - share) * y_best
+        target = min(share * x_best + (1.0 - share) * y_best, upper[i])
         numbers[VALUE] = _move(objective, work, x, i, target, unit, x_value)
         tail[n] = _move(objective, y_work, y, i, target, unit, y_value)
         control[K] = i + 1

@@ -13,7 +13,7 @@ from collections import namedtuple
 
 from drsub_fast._checks import as_real, one_of
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import assign, slope
+from drsub_fast.engine.vector import assign, clip_above, slope
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import contract, evaluate, exact_step
 from drsub_fast.result import Guarantee, Status
@@ -81,6 +81,7 @@ def frank_wolfe_loop(
         if gap <= small or k >= k_max:
             control[CLOSING] = 1
             assign(x, state.best)
+            clip_above(x, upper)
             numbers[GAP] = numbers[BEST_GAP]
             numbers[VALUE] = evaluate(objective, work, x)
             return CONVERGED if numbers[GAP] <= small else FINISHED

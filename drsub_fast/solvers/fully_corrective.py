@@ -23,7 +23,7 @@ import math
 from collections import namedtuple
 
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import add_scaled, assign, dot, slope
+from drsub_fast.engine.vector import add_scaled, assign, clip_above, dot, slope
 from drsub_fast.objectives.base import contract, evaluate, exact_step, hessian_product, prepare
 from drsub_fast.result import Status
 from drsub_fast.sets.base import OK
@@ -169,8 +169,8 @@ def _drop_atom(atoms, i):
 
 
 @kernel
-def _combine(atoms, x):
-    """x = sum of weights times atoms, the weights first made to sum to 1."""
+def _combine(atoms, x, upper):
+    """x = sum of weights times atoms, the weights first made to sum to 1, and not above ``upper`` by rounding."""
     total = 0.0
     for i in range(atoms.count[_COUNT]):
         total += atoms.weight[i]
@@ -179,6 +179,7 @@ def _combine(atoms, x):
     for i in range(atoms.count[_COUNT]):
         atoms.weight[i] /= total
         add_scaled(x, atoms.weight[i], atoms.V[i])
+    clip_above(x, upper)
 
 
 @kernel(reductions=True)
@@ -334,15 +335,15 @@ def _score(atoms, grad):
 
 
 @kernel
-def _quadratic_step(objective, work, atoms, x, new, gap):
+def _quadratic_step(objective, work, atoms, x, upper, new, gap):
     """Exact step to the new atom, then weights that are maximal over the hull; returns the new value."""
     _exact_towards(atoms, new, gap)
     # <grad, a_i> at the new point: the Hessian is constant, so grad f moves by the change of sum w_i H a_i.
-    _combine(atoms, x)
+    _combine(atoms, x, upper)
     evaluate(objective, work, x)
     _score(atoms, work.grad)
     _correct_weights(atoms)
-    _combine(atoms, x)
+    _combine(atoms, x, upper)
     return evaluate(objective, work, x)
 
 
@@ -426,7 +427,7 @@ def _maximise_model(objective, work, atoms, x, new, gap, start, target):
 
 
 @kernel
-def _newton_steps(objective, work, state, atoms, x, new, gap, value):
+def _newton_steps(objective, work, state, atoms, x, upper, new, gap, value):
     """Newton steps over the hull, the new atom (of weight 0 so far) included; returns the new value."""
     start, target = state.previous, state.candidate
     left = gap
@@ -434,7 +435,7 @@ def _newton_steps(objective, work, state, atoms, x, new, gap, value):
         _maximise_model(objective, work, atoms, x, new, gap, start, target)
         new = -1
         assign(start, x)
-        _combine(atoms, x)
+        _combine(atoms, x, upper)
         rise = slope(work.grad, x, start)
         reached = evaluate(objective, work, x)
         _score(atoms, work.grad)
@@ -496,6 +497,7 @@ def fully_corrective_loop(
         small = small_gap(options.tol, numbers)
         if gap <= small or k >= k_max or stalled:
             control[CLOSING] = 1
+            clip_above(x, upper)
             numbers[VALUE] = evaluate(objective, work, x)
             if gap <= small:
                 return CONVERGED
@@ -512,9 +514,9 @@ def fully_corrective_loop(
         if new == atoms.count[_COUNT]:
             _add_atom(atoms, state.v, quadratic)
         if quadratic:
-            numbers[VALUE] = _quadratic_step(objective, work, atoms, x, new, gap)
+            numbers[VALUE] = _quadratic_step(objective, work, atoms, x, upper, new, gap)
         else:
-            numbers[VALUE] = _newton_steps(objective, work, state, atoms, x, new, gap, old)
+            numbers[VALUE] = _newton_steps(objective, work, state, atoms, x, upper, new, gap, old)
         atoms.count[_IDLE] = 0 if numbers[VALUE] > old + 1e-16 * abs(old) else atoms.count[_IDLE] + 1
         control[K] = k + 1
         control[VERTEX] = STALE

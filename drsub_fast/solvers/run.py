@@ -389,7 +389,7 @@ class Run:
         """Status if the callback or the clock asks to stop, else None."""
         if self.callback is not None and code == BREAK:
             k = int(self.integers[K])
-            progress = Progress(k, self.x.copy(), float(self.floats[VALUE]), float(self.floats[GAP]))
+            progress = Progress(k, np.minimum(self.x, self.upper), float(self.floats[VALUE]), float(self.floats[GAP]))
             if self.callback(progress):
                 return Status.CALLBACK
         return Status.TIME_LIMIT if self.time_left() == 0.0 else None
@@ -437,13 +437,14 @@ class Run:
         if control[CLOSING]:
             value, gap = float(floats[VALUE]), float(floats[GAP])
         elif returns_best and control[STARTED] and control[BEST_K] >= 0:
-            x[:] = self._view(BEST)
+            np.minimum(self._view(BEST), self.upper, out=x)
             value, gap = self.f.value(x), float(floats[BEST_GAP])
         else:
+            np.minimum(x, self.upper, out=x)
             value, gap = self.f.value(x), math.nan
         top_x, top_value = x, value
         if control[STARTED] and floats[TOP_VALUE] > value:
-            top_x, top_value = self._view(TOP).copy(), float(floats[TOP_VALUE])
+            top_x, top_value = np.minimum(self._view(TOP), self.upper), float(floats[TOP_VALUE])
         if k < self.max_iter:
             self.trace_value, self.trace_gap = self.trace_value[: k + 1], self.trace_gap[: k + 1]
         values = self.trace_value if control[STARTED] else self.trace_value[:0]

@@ -89,13 +89,13 @@ def _step_length(grad, x, before, previous, vertex, gap, k):
 
 
 @kernel
-def _move(x, origin, target, gamma):
-    """x = origin + gamma (target - origin)."""
+def _move(x, origin, target, gamma, upper):
+    """x = origin + gamma (target - origin), and not above ``upper`` by rounding."""
     if gamma == 1.0:
         assign(x, target)
     else:
         for j in range(x.size):
-            x[j] = origin[j] + gamma * (target[j] - origin[j])
+            x[j] = min(origin[j] + gamma * (target[j] - origin[j]), upper[j])
 
 
 @kernel
@@ -130,7 +130,7 @@ def _search(objective, work, state, x):
     assign(state.rate, work.grad)
     gamma = 1.0
     for _ in range(_TRIALS):
-        _move(x, origin, target, gamma)
+        _move(x, origin, target, gamma, state.bound)
         numbers[VALUE] = trial = evaluate(objective, work, x)
         shorter = 0.5
         if math.isfinite(trial) and is_finite(work.grad):
