@@ -20,12 +20,16 @@ from drsub_fast._checks import as_real, as_vector, one_of
 from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.proofs.doubly_nonnegative import BOUND, GAP, OBJECTIVE, STEPPED, improve, relaxation
-from drsub_fast.proofs.program import interval_bound, magnitude, quadratic_program, unit_form
+from drsub_fast.proofs.doubly_nonnegative import interior_point_bound
+from drsub_fast.proofs.first_order import first_order_bound
+from drsub_fast.proofs.program import magnitude, quadratic_program, unit_form
+from drsub_fast.proofs.safe_bound import relaxation
 from drsub_fast.solvers.run import solver_upper
 
-#: Largest number of variables for `dnn_bound`.
+#: Largest number of variables for `dnn_bound` by the interior point; for more of them the first-order method serves.
 DNN_MAX_VARIABLES = 60
+#: It stops this near to the relaxation's value, relative.
+_FIRST_ORDER_GAP = 1e-3
 
 #: The relaxation is solved to this relative gap.
 _DNN_GAP = 1e-7
@@ -128,9 +132,9 @@ def dnn_bound(f, P, time_limit=None):
     Parameters
     ----------
     f : Quadratic
-        At most 60 variables.
-    P : Polytope, Box, Budget, Knapsack or PartitionMatroid
-        Down-closed set.
+        The function.
+    P : FeasibleSet
+        Any set of finitely many rows.
     time_limit : float, optional
         Seconds; then the best bound so far.
 
@@ -142,9 +146,6 @@ def dnn_bound(f, P, time_limit=None):
     ------
     UnsupportedError
         For another objective or set.
-    ValueError
-        For too many variables.
-
     Examples
     --------
     >>> import drsub_fast as ds
@@ -157,25 +158,16 @@ def dnn_bound(f, P, time_limit=None):
         raise UnsupportedError(f"the doubly non-negative bound needs a Quadratic, not {f!r}; use bound='cheap'")
     if f.n != P.n:
         raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
-    if f.n > DNN_MAX_VARIABLES:
-        raise ValueError(
-            f"{f.n} variables are too many for the doubly non-negative bound (at most {DNN_MAX_VARIABLES}); use "
-            "bound='cheap'"
-        )
     deadline = np.inf if time_limit is None else began + as_real(time_limit, "time_limit", lower=0.0)
     program = quadratic_program(f, P)
-    form = unit_form(program, np.zeros(f.n), program.upper)
-    bound = interval_bound(form)
+    if f.n > DNN_MAX_VARIABLES:
+        return f.c + first_order_bound(program, gap=_FIRST_ORDER_GAP, time_limit=time_limit)
+    form = unit_form(program, program.lower, program.upper)
     scale = magnitude(program)
     if scale == 0.0 or len(form.free) == 0:
-        return float(f.c + bound)
-    data, iterate = relaxation(form.H / scale, form.h / scale, form.rows)
-    numbers = iterate.numbers
+        return float(f.c + form.constant)
     with one_blas_thread():
-        while time.perf_counter() < deadline and improve(data, iterate) == STEPPED:
-            if numbers[GAP] <= _DNN_GAP * max(1.0, abs(numbers[OBJECTIVE])):
-                break
-    return float(f.c + min(bound, scale * numbers[BOUND]))
+        return float(f.c + form.constant + interior_point_bound(relaxation(form), scale, _DNN_GAP, deadline))
 
 
 def upper_bound(f, P, x=None, z=None, bound="cheap"):

@@ -2,8 +2,8 @@
 
 Methods:
 
-* "doubly-nonnegative", quadratics: branch and bound on semidefinite bounds with all products of two constraints
-  (`proofs.quadratic`, `proofs.doubly_nonnegative`). It does not need DR-submodularity, so the minimum
+* "doubly-nonnegative", quadratics over any set of finitely many rows: branch and bound on semidefinite bounds with all
+  products of two constraints (`proofs.quadratic`). It does not need DR-submodularity, so the minimum
   of f is the maximum of -f by the same method. Its bounds allow for rounding.
 * "kkt-milp", quadratics: the paper's baseline, a mixed-integer program on the optimality conditions by HiGHS
   (`proofs.kkt_milp`). Its bounds hold up to HiGHS's tolerances.
@@ -37,9 +37,8 @@ from drsub_fast.solvers.run import solver_upper
 QUADRATIC_METHODS = ("auto", "doubly-nonnegative", "kkt-milp")
 SOFTMAX_METHODS = ("auto", "separable")
 
-#: Largest number of variables for each method: memory grows like n^4 / 2 numbers for "doubly-nonnegative" (0.9 GB
-#: at 120), and time exponentially for "separable".
-MAX_VARIABLES = {"doubly-nonnegative": 120, "kkt-milp": 120, "separable": 32}
+#: Largest number of variables for methods whose time grows exponentially.
+MAX_VARIABLES = {"kkt-milp": 120, "separable": 32}
 
 #: Size of a softmax value, for gaps relative to a value near zero.
 _SOFTMAX_SIZE = 1.0
@@ -61,26 +60,23 @@ class _Negative(Objective):
 def _require_sizes(f, P, method):
     if f.n != P.n:
         raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
-    if f.n > MAX_VARIABLES[method]:
+    if f.n > MAX_VARIABLES.get(method, f.n):
         raise ValueError(
             f"{f.n} variables are too many for method {method!r} (at most {MAX_VARIABLES[method]}); use "
             "maximize(f, P, n_starts=...), whose result carries an upper bound"
         )
 
 
-def _as_polytope(f, P):
-    """The same set with rows: one compiled local solver then serves all sets."""
-    if not P.is_down_closed:
-        raise UnsupportedError(
-            f"a global optimum over {P!r} cannot be proved: the set is not down-closed; use maximize(f, P) for a local "
-            "one"
-        )
+def _with_rows(f, P):
+    """The same set as a polytope, if it is down-closed: one compiled local solver then serves all of these."""
     A, b, *_ = constraint_rows(P)
-    return Polytope(A, b, solver_upper(f, P))
+    return Polytope(A, b, solver_upper(f, P)) if P.is_down_closed else P
 
 
 def _into(P, x):
-    """A point of the polytope near x."""
+    """A point of the set near x."""
+    if not P.is_down_closed:
+        return P.project(x)
     x = np.clip(x, 0.0, P.upper)
     used = P.A @ x
     over = used > P.b
@@ -110,7 +106,9 @@ def _limits(time_limit, gap, max_nodes, size):
 @one_blas_thread()
 def _prove_quadratic(f, P, method, time_limit, gap, max_nodes, n_starts, seed):
     """(proof without the constant, incumbent, start) for the maximum of f, of any curvature."""
-    P = _as_polytope(f, P)
+    if method == "kkt-milp":
+        _require_down_closed(P, method)
+    P = _with_rows(f, P)
     program = quadratic_program(f, P)
     H, h = program.H, program.h
 
@@ -126,8 +124,14 @@ def _prove_quadratic(f, P, method, time_limit, gap, max_nodes, n_starts, seed):
     return prove(program, incumbent, limits), incumbent, start
 
 
+def _require_down_closed(P, method):
+    if not P.is_down_closed:
+        raise UnsupportedError(f"the method {method!r} needs a down-closed set, which {P!r} is not")
+
+
 def _prove_softmax(f, P, time_limit, gap, max_nodes, n_starts, seed):
-    P = _as_polytope(f, P)
+    _require_down_closed(P, "separable")
+    P = _with_rows(f, P)
     limits = _limits(time_limit, gap, max_nodes, _SOFTMAX_SIZE)
     incumbent, start = _first_incumbent(f, P, f.value, _SOFTMAX_SIZE, limits, n_starts, seed)
     if start.status is Status.INTERRUPTED:
@@ -159,8 +163,9 @@ def global_maximum(
     ----------
     f : Quadratic or Softmax
         Function to maximise.
-    P : Polytope, Box, Budget, Knapsack or PartitionMatroid
-        Down-closed set.
+    P : FeasibleSet
+        For a quadratic any set of finitely many rows: a `Ball` is none. Down-closed for a softmax extension and for
+        "kkt-milp".
     time_limit : float, optional
         Seconds; then the best point known and the bound reached so far are returned, as after Ctrl-C.
     gap : float

@@ -70,19 +70,17 @@ def magnitude(program):
     return max(np.abs(program.h * most).max(), 0.5 * np.abs(program.H * np.outer(most, most)).max())
 
 
-def _smaller_box(program, lower, upper):
-    """The box that the rows leave of [lower, upper], or None if none is left."""
-    R = np.vstack([program.A, program.A_eq, -program.A_eq])
-    sides = np.concatenate([program.b, program.b_eq, -program.b_eq])
-    up, down = np.maximum(R, 0.0), np.minimum(R, 0.0)
+def smaller_box(A, b, lower, upper):
+    """The box that the rows A x <= b leave of [lower, upper], or None if none is left."""
+    up, down = np.maximum(A, 0.0), np.minimum(A, 0.0)
     rounding = 8 * _EPS * len(lower) * (up @ np.abs(lower) - down @ np.abs(upper))
-    room = sides - up @ lower - down @ upper + rounding
+    room = b - up @ lower - down @ upper + rounding
     if (room < 0.0).any():
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
-        reach = np.where(R != 0.0, room[:, None] / np.abs(R), np.inf)
-    above = np.where(R > 0.0, reach, np.inf).min(axis=0, initial=np.inf)
-    below = np.where(R < 0.0, reach, np.inf).min(axis=0, initial=np.inf)
+        reach = np.where(A != 0.0, room[:, None] / np.abs(A), np.inf)
+    above = np.where(A > 0.0, reach, np.inf).min(axis=0, initial=np.inf)
+    below = np.where(A < 0.0, reach, np.inf).min(axis=0, initial=np.inf)
     lower, upper = np.maximum(lower, upper - below), np.minimum(upper, lower + above)
     return None if (upper < lower - 8 * _EPS * np.abs(lower)).any() else (lower, np.maximum(upper, lower))
 
@@ -101,7 +99,8 @@ def _unit_rows(A, b, lower, free, width):
 
 def unit_form(program, lower, upper):
     """The node [lower, upper] in unit-box form, or None if it is empty."""
-    box = _smaller_box(program, lower, upper)
+    A = np.vstack([program.A, program.A_eq, -program.A_eq])
+    box = smaller_box(A, np.concatenate([program.b, program.b_eq, -program.b_eq]), lower, upper)
     if box is None:
         return None
     lower, upper = box

@@ -1,40 +1,105 @@
-"""Global maximum of a quadratic over a down-closed polytope, by spatial branch and bound.
+"""Global maximum of a quadratic over a set of finitely many rows, by spatial branch and bound.
 
-    max 1/2 x'Hx + h'x   over   {x : A x <= b, 0 <= x <= upper},   A >= 0, H symmetric of any sign.
+    max 1/2 x'Hx + h'x   over   {x : A x <= b, A_eq x = b_eq, lower <= x <= upper},   H symmetric of any sign.
 
-A node is a box [lower, upper] cut with the polytope. With x = lower + width * y it becomes a problem of the same
-kind over {y : A'y <= 1, 0 <= y <= 1}: width_j is the exact range of x_j there, because putting all others
-at their lower bounds is feasible. Its bound is that of `proofs.doubly_nonnegative`. The interior point
-stops as soon as the bound reaches the incumbent (the node is closed), or when <C, Z>, which the
-relaxation's value cannot fall below, shows that it never will; then a local solve from the relaxation's x tries to
-raise the incumbent, and if that fails the node is split where the relaxation is least like a product:
+A node is a box [lower, upper] cut with the set, brought to the unit box (`proofs.program`). Its bound is that of the
+doubly non-negative relaxation: by the first-order method (`proofs.first_order`) where many variables are free, else by
+the interior point (`proofs.doubly_nonnegative`). Either stops as soon as the bound reaches the incumbent (the node is
+closed), or when <C, Z>, which the relaxation's value cannot fall below, shows that it never will; then a local solve
+from the relaxation's x tries to raise the incumbent.
+
+If that fails the multipliers W say where better points can be: with z'Cz <= bound - sum_ab W_ab (v_a'z)(v_b'z),
+every point that is worth more than the incumbent has
+
+    v_a'z <= (bound - value) / (2 W_0a)   for all rows v_a, those of x_j >= 0 among them.
+
+The box that this leaves is the next node if it is much smaller; else it is split where the relaxation is
+least like a product:
 
     j = argmax_j sum_i |H_ij| |Z_ij - x_i x_j|,   at 0.8 x_j + 0.2 (middle of the range).
 
-Nodes are taken best bound first. A bound that an interior point could not improve is the parent's, so rounding
+Nodes are taken best bound first. A bound that a relaxation could not improve is the parent's, so rounding
 trouble costs nodes, never validity.
 """
 
 import time
+from collections import namedtuple
 
 import numpy as np
 
-from drsub_fast.proofs.doubly_nonnegative import BOUND, GAP, OBJECTIVE, STALLED, improve, relaxation
-from drsub_fast.proofs.program import interval_bound, unit_form
+from drsub_fast.proofs.doubly_nonnegative import certificate, complementarity, improve, interior, objective
+from drsub_fast.proofs.first_order import multipliers
+from drsub_fast.proofs.program import interval_bound, smaller_box, unit_form
+from drsub_fast.proofs.safe_bound import relaxation, safe_bound
 from drsub_fast.proofs.search import best_first, time_left, tolerance
 
+#: What a relaxation has after some steps: its ``certificate``, a value ``reached`` that its bound cannot fall below by
+#: more than ``error``, and ``Z`` (n + 1, n + 1).
+_Step = namedtuple("_Step", "certificate reached error Z")
 
-def _split(form, lower, upper, Z):
-    """The two halves of a node, as (lower, upper) pairs."""
-    x = np.clip(Z[0, 1:], 0.0, 1.0)
-    excess = (np.abs(form.H) * np.abs(Z[1:, 1:] - np.outer(x, x))).sum(axis=1)
-    k = int(excess.argmax())
+#: Largest number of free variables of a node for the interior point, whose steps cost O(n^6): 0.1 s at 50.
+_INTERIOR = 48
+#: The first-order method is given up after this many steps.
+_MOST_STEPS = 4000
+#: A box counts as much smaller where its mean width is below this part of the node's.
+_SMALLER = 0.7
+
+
+def _interior_steps(relaxed, scale):
+    started = interior(relaxed, scale)
+    if started is None:
+        return
+    data, iterate = started
+    while (iterate := improve(data, iterate)) is not None:
+        Z = data.T @ iterate.Z @ data.T.T
+        yield _Step(certificate(relaxed, data, iterate), objective(data, iterate), complementarity(data, iterate), Z)
+
+
+def _first_order_steps(relaxed):
+    for progress in multipliers(relaxed):
+        yield _Step(safe_bound(relaxed, progress.W), progress.objective, progress.residual, progress.Z)
+        if progress.steps >= _MOST_STEPS:
+            return
+
+
+def _better_points(form, certificate, room):
+    """The box of the unit form's points that are worth at least bound - room, or None if there is none."""
+    n = len(form.h)
+    # Rounding of the few operations here is far below this.
+    room = max(room, 0.0) * (1.0 + 1e-9)
+    first, own = certificate.W[0], certificate.W.diagonal()[1 : n + 1]
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        most = np.where(first > 0.0, room / (2.0 * first), np.inf)
+        upper = np.where(own > 0.0, np.sqrt(room / own), np.inf)
+    upper = np.minimum(np.minimum(upper, most[1 : n + 1]), 1.0)
+    # slack <= most is a row of its own: -(-a'y) >= d - most.
+    tight = np.flatnonzero(most[n + 1 :] < 1e3)
+    rows = form.rows[tight]
+    A = np.vstack([-form.rows[:, 1:], rows[:, 1:]])
+    b = np.concatenate([form.rows[:, 0], most[n + 1 :][tight] - rows[:, 0]])
+    b = b + 1e-13 * (1.0 + np.abs(A).sum(axis=1))
+    return smaller_box(A, b, np.zeros(n), upper)
+
+
+def _children(form, step, room):
+    """What is left of a node to search: nothing, the box of its better points, or two halves of it."""
+    box = _better_points(form, step.certificate, room) if step.certificate.bound < np.inf else None
+    if step.certificate.bound < np.inf and box is None:
+        return ()
+    low, high = box if box is not None else (np.zeros(len(form.h)), np.ones(len(form.h)))
+    lower, upper = form.lower.copy(), form.lower.copy()
+    lower[form.free] += form.width * low
+    upper[form.free] += form.width * high
+    if (high - low).mean() < _SMALLER:
+        return ((lower, upper),)
+    x = np.clip(step.Z[0, 1:], low, high)
+    excess = (np.abs(form.H) * np.abs(step.Z[1:, 1:] - np.outer(x, x))).sum(axis=1)
+    k = int(np.where(high > low, excess, -1.0).argmax())
+    at = 0.8 * x[k] + 0.1 * (low[k] + high[k])
+    at = min(max(at, 0.9 * low[k] + 0.1 * high[k]), 0.1 * low[k] + 0.9 * high[k])
     j = form.free[k]
-    at = lower[j] + form.width[k] * min(max(0.8 * x[k] + 0.1, 0.1), 0.9)
     below, above = upper.copy(), lower.copy()
-    below[j] = above[j] = at
-    upper = upper.copy()
-    upper[j] = lower[j] + form.width[k]
+    below[j] = above[j] = form.lower[j] + form.width[k] * at
     return (lower, below), (above, upper)
 
 
@@ -59,38 +124,55 @@ def branch_and_bound(program, incumbent, limits):
 
     def bound_node(node, bound):
         nonlocal step_time
-        lower, upper = node
-        form = unit_form(program, lower, upper)
+        form = unit_form(program, *node)
         if form is None:
             return -np.inf, ()
         bound = min(bound, interval_bound(form))
         if len(form.free) == 0:
-            incumbent.try_from(lower)
+            incumbent.try_from(form.lower)
             return bound, ()
         if bound <= incumbent.value + tolerance(incumbent.value, limits):
             return bound, ()
         scale = max(abs(incumbent.value), limits.floor)
-        data, iterate = relaxation(form.H / scale, form.h / scale, form.rows)
-        Z, numbers = iterate.Z, iterate.numbers
-        # A step takes seconds at n = 100: none is begun that would end after the time limit.
+        relaxed = relaxation(form)
+        bound = min(bound, form.constant + relaxed.linear)
+        many = len(form.free) > _INTERIOR
+        steps = _first_order_steps(relaxed) if many else _interior_steps(relaxed, scale)
+        last = None
+        # A step takes seconds for many variables: none is begun that would end after the time limit.
         while (left := time_left(limits)) is None or left > step_time:
             began = time.perf_counter()
-            stuck = improve(data, iterate) == STALLED
+            step = next(steps, None)
             step_time = time.perf_counter() - began
-            bound = min(bound, form.constant + scale * numbers[BOUND])
-            reached = form.constant + scale * numbers[OBJECTIVE]
+            stuck = step is None
+            if stuck and last is None:
+                return bound, _halves(node, form)
+            last = step = last if stuck else step
+            bound = min(bound, form.constant + step.certificate.bound)
+            reached = form.constant + step.reached - (step.error if many else 0.0)
             while True:
                 slack = tolerance(incumbent.value, limits)
                 target = incumbent.value + slack
                 if bound <= target:
                     return bound, ()
-                if not (stuck or scale * numbers[GAP] < 0.01 * slack or bound - reached < 0.5 * (reached - target)):
+                if not (stuck or step.error < 0.01 * slack or bound - reached < 0.5 * (reached - target)):
                     break
-                x = lower.copy()
-                x[form.free] += form.width * np.clip(Z[0, 1:], 0.0, 1.0)
+                x = form.lower.copy()
+                x[form.free] += form.width * np.clip(step.Z[0, 1:], 0.0, 1.0)
                 if not incumbent.try_from(x):
-                    return bound, _split(form, lower, upper, Z)
+                    return bound, _children(form, step, form.constant + step.certificate.bound - incumbent.value)
         return bound, None
 
-    root = (np.zeros(len(program.h)), program.upper)
-    return best_first(root, interval_bound(unit_form(program, *root)), bound_node, incumbent, limits)
+    root = (program.lower, program.upper)
+    form = unit_form(program, *root)
+    return best_first(root, np.inf if form is None else interval_bound(form), bound_node, incumbent, limits)
+
+
+def _halves(node, form):
+    """A node whose relaxation cannot be begun, split in the middle of its widest range."""
+    lower, upper = form.lower.copy(), form.lower.copy()
+    upper[form.free] += form.width
+    j = form.free[int(form.width.argmax())]
+    below, above = upper.copy(), lower.copy()
+    below[j] = above[j] = 0.5 * (lower[j] + upper[j])
+    return (lower, below), (above, upper)

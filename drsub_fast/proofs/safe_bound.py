@@ -15,8 +15,9 @@ holds. Both are convex in s; an eigendecomposition and a search over s find abou
 factorisation at that s proves it: one that succeeds shows that sI - Q_xx is positive definite up to an allowance
 (Rump 2006, "Verification of positive definiteness"), which is added with that for forming Q.
 
-For equations, M is chosen so that Q acts on the null space of E alone: with P the projection onto it and U an
-orthonormal basis of the rest, Q becomes P Q P - k U U' for a large k.
+For equations, M is chosen so that t E_00 - Q, which is to be positive semidefinite for a bound t, acts on the null
+space of E alone: with P the projection onto it and U an orthonormal basis of the rest, it becomes
+P (t E_00 - Q) P + k U U' for a large k. The t that this needs beforehand is the bound of a first round.
 """
 
 from collections import namedtuple
@@ -118,8 +119,8 @@ def _best_shift(Q, radius):
     return best[1:]
 
 
-def _lifted(data, W):
-    """(Q, M, size) for multipliers W; ``size`` bounds the terms that went into Q."""
+def _lifted(data, W, about):
+    """(Q, M, size) for multipliers W and a bound of ``about`` that size; ``size`` bounds the terms that went into Q."""
     C, V, E = data.C, data.V, data.E
     Q = C + V.T @ (W @ V)
     absolute = np.abs(V)
@@ -128,7 +129,8 @@ def _lifted(data, W):
     if E.shape[0]:
         U = data.basis
         UQ = U.T @ Q
-        penalty = _PENALTY * np.abs(Q).max() * len(C)
+        UQ[:, 0] -= about * U[0]
+        penalty = _PENALTY * (np.abs(Q).max() + abs(about)) * len(C)
         M = data.combine @ (0.5 * (UQ @ U) @ U.T - UQ - 0.5 * penalty * U.T)
         EM = E.T @ M
         Q = Q + EM + EM.T
@@ -145,11 +147,19 @@ def safe_bound(data, W):
     Certificate
         Its bound is infinite where no s was found that makes sI - Q_xx positive definite.
     """
-    L, N = data.V.shape
-    n = N - 1
     W = np.maximum(0.5 * (W + W.T), 0.0)
     W[0, 0] = 0.0
-    Q, M, size = _lifted(data, W)
+    first = _certified(data, W, data.linear)
+    if not len(data.E) or not np.isfinite(first.bound):
+        return first
+    return min(first, _certified(data, W, first.bound), key=lambda certificate: certificate.bound)
+
+
+def _certified(data, W, about):
+    """The certificate for symmetric W >= 0 and a bound of ``about`` that size."""
+    L, N = data.V.shape
+    n = N - 1
+    Q, M, size = _lifted(data, W, about)
     # Rounding: forming C, Q and the bordered Cholesky factor errs by less than this in the 2-norm.
     error = (4 * L + 4 * N + 4 * len(M) + 20) * _EPS * np.linalg.norm(size)
     shift, by_radius = _best_shift(Q, data.radius)

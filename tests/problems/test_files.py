@@ -302,8 +302,8 @@ def test_a_simplex_program_is_solved_by_the_method_for_convex_sets(shared_data, 
     assert problem.P.contains(r.x)
     assert r.value == pytest.approx(problem.f.value(r.x), rel=1e-12)
     assert r.value > problem.f.value(start)
-    assert r.guarantee.ratio == pytest.approx((1.0 - 1.0 / 200.0) / 4.0)
-    assert r.guarantee.holds is False
+    assert r.value < 0.0
+    assert r.guarantee.ratio is None  # the premise f >= 0 was seen not to hold
 
 
 @pytest.mark.parametrize(
