@@ -1,37 +1,71 @@
-"""One door to every method, by its name."""
+"""The methods, one record each, and one door to all of them by name.
+
+`maximize`, two-phase Frank-Wolfe, stacks, batches, the SciPy method, the command and the figures read the records
+(`drsub_fast.solvers.record`); none of them has a list of its own.
+"""
 
 import math
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
 from drsub_fast._checks import as_count, one_of
 from drsub_fast.certificates import dnn_bound
+from drsub_fast.result import Status
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
-from drsub_fast.solvers.continuous_greedy import monotone_frank_wolfe, nonmonotone_frank_wolfe
+from drsub_fast.solvers.continuous_greedy import (
+    monotone_frank_wolfe,
+    monotone_options,
+    nonmonotone_frank_wolfe,
+    nonmonotone_options,
+)
 from drsub_fast.solvers.double_greedy import double_greedy
-from drsub_fast.solvers.frank_wolfe import frank_wolfe
-from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
+from drsub_fast.solvers.frank_wolfe import frank_wolfe, frank_wolfe_options
+from drsub_fast.solvers.fully_corrective import atoms_size, fully_corrective_frank_wolfe, fully_corrective_options
 from drsub_fast.solvers.mualem_feldman import mualem_feldman
 from drsub_fast.solvers.multi_start import multi_start
-from drsub_fast.solvers.projected_gradient import projected_gradient
+from drsub_fast.solvers.projected_gradient import projected_gradient, projected_gradient_options
 from drsub_fast.solvers.promise import FINISHED_RUNS
+from drsub_fast.solvers.record import METHODS, Method, check_options, option_names, register_method
 from drsub_fast.solvers.run import now, solver_upper
-from drsub_fast.solvers.two_phase import SUBROUTINES, check_options, option_names, two_phase_frank_wolfe
+from drsub_fast.solvers.two_phase import subroutines, two_phase_frank_wolfe
 
-METHODS = {
-    "double-greedy": double_greedy,
-    "frank-wolfe": frank_wolfe,
-    "fully-corrective-frank-wolfe": fully_corrective_frank_wolfe,
-    "monotone-frank-wolfe": monotone_frank_wolfe,
-    "mualem-feldman": mualem_feldman,
-    "multi-start": multi_start,
-    "nonmonotone-frank-wolfe": nonmonotone_frank_wolfe,
-    "projected-gradient": projected_gradient,
-    "two-phase-frank-wolfe": two_phase_frank_wolfe,
-}
+for _method in (
+    Method(
+        "double-greedy", double_greedy, "Double greedy", Status.COMPLETED, needs=("down-closed", "box"),
+        marker="*", colour="tab:olive",
+    ),
+    Method(
+        "frank-wolfe", frank_wolfe, "Frank-Wolfe", is_local=True, loop=frank_wolfe_options, marker="v",
+        colour="tab:orange",
+    ),
+    Method(
+        "fully-corrective-frank-wolfe", fully_corrective_frank_wolfe, "Fully corrective Frank-Wolfe", is_local=True,
+        loop=fully_corrective_options, workspace=atoms_size, marker="P", colour="tab:brown",
+    ),
+    Method(
+        "monotone-frank-wolfe", monotone_frank_wolfe, "Monotone Frank-Wolfe", Status.COMPLETED, needs=("down-closed",),
+        loop=monotone_options, marker="X", colour="tab:gray",
+    ),
+    Method("mualem-feldman", mualem_feldman, "Mualem-Feldman", Status.COMPLETED, marker="h", colour="tab:cyan"),
+    Method(
+        "multi-start", multi_start, "Multi-start", many_starts=True, second_phase=True, marker="D", colour="tab:purple"
+    ),
+    Method(
+        "nonmonotone-frank-wolfe", nonmonotone_frank_wolfe, "Non-monotone Frank-Wolfe", Status.COMPLETED,
+        needs=("down-closed",), loop=nonmonotone_options, marker="^", colour="tab:blue",
+    ),
+    Method(
+        "projected-gradient", projected_gradient, "ProjGrad", Status.COMPLETED, needs=("projection",), is_local=True,
+        loop=projected_gradient_options, marker="s", colour="tab:green",
+    ),
+    Method(
+        "two-phase-frank-wolfe", two_phase_frank_wolfe, "Two-phase Frank-Wolfe", needs=("down-closed",),
+        second_phase=True, marker="o", colour="tab:red",
+    ),
+):  # fmt: skip
+    register_method(_method)
 
 
 def default_starts(n):
@@ -81,15 +115,11 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
     )  # fmt: skip
 
 
-@cache
-def _known_options(method, subroutine):
-    """Names of the options that a method takes beside those of `maximize`."""
-    if method == "auto":
-        return option_names(multi_start)
-    known = option_names(METHODS[method])
-    if method == "two-phase-frank-wolfe" and subroutine in SUBROUTINES:
-        known += option_names(SUBROUTINES[subroutine])
-    return known
+def options_of(method, subroutine=None):
+    """Names of the options of a method, those of its subroutine included; "auto" passes on those of multi-start."""
+    record = METHODS["multi-start" if method == "auto" else method]
+    inner = METHODS[subroutine].options if subroutine in subroutines() and "subroutine" in record.options else ()
+    return record.options + inner
 
 
 def maximize(
@@ -145,9 +175,9 @@ def maximize(
     0.5714
     """
     require_problem(f, P)
-    solver = METHODS.get(one_of(method, "method", ("auto", *METHODS)))
-    if method in ("auto", "multi-start"):
-        solver = _best_for_the_time if method == "auto" else multi_start
+    one_of(method, "method", ("auto", *METHODS))
+    solver = _best_for_the_time if method == "auto" else METHODS[method].solve
+    if method == "auto" or METHODS[method].many_starts:
         if n_starts is None:
             n_starts = default_starts(f.n) if f.compiled else 2
         options |= {"n_starts": n_starts, "seed": seed}
@@ -159,7 +189,7 @@ def maximize(
     options |= {"progress": True} if progress else {}
     subroutine = options.get("subroutine", "frank-wolfe")
     if not callable(subroutine):
-        check_options(options, _known_options(method, subroutine), f"method {method!r}")
+        check_options(options, options_of(method, subroutine), f"method {method!r}")
     result = solver(f, P, **options)
     if bound == "cheap":
         return result

@@ -7,14 +7,11 @@ import scipy
 
 from drsub_fast._checks import as_vector, first_few, one_of
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.methods import METHODS, maximize
+from drsub_fast.methods import METHODS, maximize, options_of
 from drsub_fast.objectives.user import CallableObjective
 from drsub_fast.problems.standard_form import set_of_rows
 from drsub_fast.result import Status
 from drsub_fast.sets.rows import bounds_from_scipy, rows_from_scipy
-
-#: Methods that refuse other sets.
-_DOWN_CLOSED = ("two-phase-frank-wolfe", "nonmonotone-frank-wolfe", "monotone-frank-wolfe")
 
 
 class _Minimized:
@@ -93,24 +90,24 @@ def scipy_method(method="auto"):
     (-0.39, True)
     """
     one_of(method, "method", ("auto", *METHODS))
-
-    name = "multi-start" if method == "auto" else method
+    needs_down_closed = method != "auto" and "down-closed" in METHODS[method].needs
+    takes_start = "x0" in options_of(method)
 
     def run(fun, x0, args=(), jac=None, hess=None, hessp=None, bounds=None, constraints=(), callback=None, **options):
         x0 = as_vector(x0, "x0")
         shift, upper = bounds_from_scipy(bounds, x0.size)
         P, reasons = set_of_rows(*rows_from_scipy(constraints, x0.size), shift, upper)
-        if reasons and name in _DOWN_CLOSED:
-            raise UnsupportedError(f"{name} needs a down-closed set, which this one is not: {first_few(reasons)}")
+        if reasons and needs_down_closed:
+            raise UnsupportedError(f"{method} needs a down-closed set, which this one is not: {first_few(reasons)}")
         if "maxiter" in options:
             options["max_iter"] = options.pop("maxiter")
-        if "x0" in inspect.signature(METHODS[name]).parameters:
+        if takes_start:
             options["x0"] = x0 - shift
         if callback is not None:
             options["callback"] = _as_callback(callback, shift)
         minimized = _Minimized(fun, jac, args, shift)
         f = CallableObjective(minimized.value, shift.size, minimized.gradient)
-        result = maximize(f, P, method=name, **options)
+        result = maximize(f, P, method=method, **options)
         gradient = minimized.gradient(result.x)
         return scipy.optimize.OptimizeResult(
             x=shift + result.x, fun=-result.value, jac=-gradient, nit=result.n_iter, nfev=minimized.nfev,

@@ -50,7 +50,6 @@ LowRankStack = namedtuple("LowRankStack", "factor BT")
 PolytopeStack = namedtuple("PolytopeStack", "A b upper scaled")
 BoxStack = namedtuple("BoxStack", "upper")
 BudgetStack = namedtuple("BudgetStack", KnapsackParams._fields)
-FrankWolfeStack = namedtuple("FrankWolfeStack", "step_size tol curvature")
 TwoPhaseStack = namedtuple("TwoPhaseStack", "phase")
 TwoPhaseOptions = namedtuple("TwoPhaseOptions", "phase")
 MultiStartOptions = namedtuple("MultiStartOptions", "costs phase")
@@ -204,7 +203,7 @@ def _budget_is_sound(stack, i):
 
 @kernel(memory=True)
 def _take_frank_wolfe(stack, i):
-    return FrankWolfeOptions(stack.step_size, stack.tol, stack.curvature[_row(stack.curvature, i)])
+    return FrankWolfeOptions(stack.step_size, stack.tol, stack.scale[_row(stack.scale, i)])
 
 
 @kernel(memory=True)
@@ -355,7 +354,7 @@ TAKE.table.update(
         PolytopeStack: _take_polytope,
         BoxStack: _take_box,
         BudgetStack: _take_budget,
-        FrankWolfeStack: _take_frank_wolfe,
+        FrankWolfeOptions: _take_frank_wolfe,
         TwoPhaseStack: _take_two_phase,
         AdditiveOptions: _take_same,
         FullyCorrectiveOptions: _take_same,

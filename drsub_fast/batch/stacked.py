@@ -26,7 +26,6 @@ from drsub_fast.batch.stack_loop import (
     BoxStack,
     BudgetStack,
     FactorStack,
-    FrankWolfeStack,
     LowRankStack,
     MultiStartOptions,
     PolytopeStack,
@@ -48,11 +47,9 @@ from drsub_fast.sets.base import ORACLES
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.budget import Budget
 from drsub_fast.sets.polytope import KERNEL, Polytope, blank_params
-from drsub_fast.solvers.continuous_greedy import AdditiveOptions
-from drsub_fast.solvers.frank_wolfe import SHORT, STEP_SIZES
+from drsub_fast.solvers.frank_wolfe import STEP_SIZES
 from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, atoms_size
 from drsub_fast.solvers.multi_start import random_costs
-from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions
 from drsub_fast.solvers.run import (
     CONVERGED,
     FINISHED,
@@ -64,6 +61,7 @@ from drsub_fast.solvers.run import (
     as_tolerance,
 )
 from drsub_fast.solvers.spectral_steps import SpectralOptions
+from drsub_fast.solvers.two_phase import subroutines
 
 logger = logging.getLogger("drsub_fast")
 
@@ -72,7 +70,6 @@ UNTOUCHED, FIRST_STATUS = -2, 100
 STATUSES = tuple(Status)
 _SOLVED = (CONVERGED, FINISHED, STALLED)
 
-Method = namedtuple("Method", "finished options")
 Family = namedtuple("Family", "arguments single")
 
 #: Objectives and sets by their arguments, with the number of axes that an argument has for one problem.
@@ -86,19 +83,6 @@ _SETS = (
     Family({"k": 0, "upper": 1}, Budget),
     Family({"upper": 1}, Box),
 )
-
-#: The methods: status when all steps are taken, and their options with defaults beyond ``max_iter`` and ``lmo``.
-_METHODS = {
-    "frank-wolfe": Method(Status.MAX_ITER, ("tol", "step_size", "curvature")),
-    "fully-corrective-frank-wolfe": Method(Status.MAX_ITER, ("tol",)),
-    "monotone-frank-wolfe": Method(Status.COMPLETED, ()),
-    "multi-start": Method(Status.MAX_ITER, ("tol", "n_starts", "seed")),
-    "nonmonotone-frank-wolfe": Method(Status.COMPLETED, ()),
-    "projected-gradient": Method(Status.COMPLETED, ("tol",)),
-    "two-phase-frank-wolfe": Method(Status.MAX_ITER, ("tol", "step_size", "curvature", "subroutine")),
-}
-#: Subroutines of the two-phase method that the compiled loop knows.
-_SUBROUTINES = ("frank-wolfe", "fully-corrective-frank-wolfe")
 
 #: Seconds of work that a worker takes at a time.
 _TURN = 0.02
@@ -331,7 +315,9 @@ class _Batch:
     def __init__(self, problems, method, max_iter, options, lmo, on_error, trace):
         self.problems, self.method, self.max_iter = problems, method, max_iter
         self.options, self.lmo, self.on_error = options, lmo, on_error
-        self.finished = _METHODS[method].finished
+        self.finished = METHODS[method].finished
+        # The method that solves, of a method made of solves by another.
+        self.solver = METHODS[options.get("subroutine", method)]
         count, n = problems.count, problems.n
         self.answers = Answers(
             np.full((count, n), np.nan),
@@ -343,10 +329,11 @@ class _Batch:
         self.messages = {}
         self.compiled = False
         is_polytope = problems.set.single is Polytope
-        self.by_solver = is_polytope and lmo == "highs"
+        has_loop = self.solver.loop is not None or METHODS[method].many_starts
+        self.by_solver = (is_polytope and lmo == "highs") or not has_loop
         m = problems.arguments["b"].data.shape[1] if is_polytope else 0
         self.costs = None
-        if method == "multi-start":
+        if METHODS[method].many_starts:
             self.costs = random_costs(np.ones(n), options["n_starts"], options["seed"])
         self.m = m
 
@@ -370,22 +357,17 @@ class _Batch:
         """Options of the loop for the problems first..last - 1."""
         method, options = self.method, self.options
         tol = as_tolerance(options.get("tol"))
-        if method in ("nonmonotone-frank-wolfe", "monotone-frank-wolfe"):
-            return AdditiveOptions(self.max_iter, method == "nonmonotone-frank-wolfe")
-        if method == "projected-gradient":
-            return ProjectedGradientOptions(0.0, tol)
-        if method == "multi-start":
+        if METHODS[method].many_starts:
             # As `local_solver` chooses.
             corrective = self.problems.objective.single is Quadratic or self.problems.set.single is Polytope
             phase = FullyCorrectiveOptions if corrective else SpectralOptions
             return MultiStartOptions(self.costs, phase(tol))
-        if "fully-corrective-frank-wolfe" in (method, options.get("subroutine")):
-            phase = FullyCorrectiveOptions(tol)
-        else:
-            rule = STEP_SIZES[options["step_size"]]
-            curvature = self._curvatures(first, last, upper) if rule == SHORT else np.ones(1)
-            phase = FrankWolfeStack(rule, tol, curvature)
-        return TwoPhaseStack(phase) if method == "two-phase-frank-wolfe" else phase
+        loop = self.solver.loop
+        given = {"step_size": options["step_size"]} if "step_size" in options else {}
+        if given.get("step_size") == "short":
+            given["curvature"] = self._curvatures(first, last, upper)
+        phase = loop(tol, self.max_iter, **given)
+        return TwoPhaseStack(phase) if METHODS[method].second_phase else phase
 
     def solve(self, worker, piece):
         """Solves a range of problems, by the kernel and what it leaves by the ordinary solver."""
@@ -537,15 +519,16 @@ def _open_checkpoint(folder, batch):
 
 def _checked_options(method, n, tol, step_size, curvature, subroutine, n_starts, seed):
     """Options of a method, as the ordinary solver takes them."""
-    takes = _METHODS[method].options
+    takes = METHODS[method].options
     as_tolerance(tol)  # refuses what is none, whatever the method
     options = {"tol": tol} if "tol" in takes else {}
     if "n_starts" in takes:
         options["n_starts"] = default_starts(n) if n_starts is None else as_count(n_starts, "n_starts", lower=1)
         options["seed"] = as_seed(seed)
     if "subroutine" in takes:
-        options["subroutine"] = one_of(subroutine, "subroutine", _SUBROUTINES)
-    if "step_size" in takes and subroutine == "frank-wolfe":
+        options["subroutine"] = one_of(subroutine, "subroutine", subroutines())
+    solver = METHODS[options.get("subroutine", method)]
+    if solver.loop is not None and "step_size" in signature(solver.loop).parameters:
         options["step_size"] = one_of(step_size, "step_size", tuple(STEP_SIZES))
         if curvature is not None:
             options["curvature"] = _Argument(curvature, "curvature", 0)
@@ -646,13 +629,13 @@ def maximize_stacked(
         "H": H, "h": h, "c": None if H is None else c, "L": L, "factor": factor, "A": A, "b": b, "k": k,
         "upper": upper,
     }  # fmt: skip
-    method = "multi-start" if method == "auto" else one_of(method, "method", ("auto", *_METHODS))
+    method = "multi-start" if method == "auto" else one_of(method, "method", ("auto", *METHODS))
     one_of(on_error, "on_error", ("record", "raise"))
     one_of(lmo, "lmo", ORACLES)
     n_jobs = worker_count(n_jobs)
     problems = _Problems(arguments, unit_box)
     if max_iter is None:
-        max_iter = signature(METHODS[method]).parameters["max_iter"].default
+        max_iter = METHODS[method].default("max_iter")
     options = _checked_options(method, problems.n, tol, step_size, curvature, subroutine, n_starts, seed)
     batch = _Batch(problems, method, as_count(max_iter, "max_iter"), options, lmo, on_error, trace)
     count = problems.count

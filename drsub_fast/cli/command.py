@@ -6,7 +6,6 @@ Exit status: 0 done, 2 an error (one line on stderr), 130 interrupted.
 import argparse
 import importlib.metadata
 import importlib.util
-import inspect
 import os
 import platform
 import subprocess
@@ -26,7 +25,7 @@ from drsub_fast.engine.jit import CACHE_FOLDER, compiling
 from drsub_fast.errors import OracleError
 from drsub_fast.experiments import debates, digits, speed_table, synthetic
 from drsub_fast.instances import FAMILIES, PAPER_REPEATS, PAPER_ROWS, PAPER_SIZES
-from drsub_fast.methods import METHODS, maximize
+from drsub_fast.methods import METHODS, maximize, options_of
 from drsub_fast.problems.files import read_problem, write_result
 
 INTERRUPTED = 130
@@ -230,13 +229,12 @@ def run_solve(args):
     """Solves a file's problem and prints what the answer is worth."""
     if args.out is not None and args.out.suffix.lower() not in (".npz", ".json"):
         raise ValueError(f"--out {args.out}: the result is written as .npz or .json")
-    method = "multi-start" if args.method == "auto" else args.method
     names = ("max_iter", "tol", "time_limit", "n_starts", "seed")
     options = {name: value for name in names if (value := getattr(args, name)) is not None}
-    accepted = inspect.signature(METHODS[method]).parameters
+    accepted = options_of(args.method)
     for name in options:
         if name not in accepted:
-            raise ValueError(f"method {method} has no option --{name.replace('_', '-')}")
+            raise ValueError(f"method {args.method} has no option --{name.replace('_', '-')}")
     problem = read_problem(args.file)
     result = maximize(problem.f, problem.P, method=args.method, **options)
     ratio = "" if result.ratio != result.ratio else f" (value / bound = {result.ratio:.4f})"

@@ -3,7 +3,15 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from drsub_fast.experiments.synthetic_figures import STYLES
+from drsub_fast.methods import METHODS
+
+
+def _style(method):
+    """How the curve of a method looks."""
+    shown = METHODS[method]
+    return {
+        "label": shown.label, "marker": shown.marker, "color": shown.colour, "markersize": 5, "linewidth": 1.2
+    }  # fmt: skip
 
 
 def draw_summaries(values, ratios, n_tasks, curves, title):
@@ -28,14 +36,12 @@ def draw_summaries(values, ratios, n_tasks, curves, title):
     left, middle, right = figure.subplots(1, 3)
     for axis, scores in ((left, values), (right, ratios)):
         for method, (strengths, means) in scores.items():
-            label, marker, colour = STYLES[method]
-            axis.plot(strengths, means, label=label, marker=marker, color=colour, markersize=5, linewidth=1.2)
+            axis.plot(strengths, means, **_style(method))
         axis.set_xlabel(r"Weight $\lambda$ of the match")
     left.set_title(f"(a) mean of {n_tasks} pairs", fontsize="medium")
     left.set_ylabel("Softmax value")
     for method, values in curves.items():
-        label, marker, colour = STYLES[method]
-        middle.plot(values, label=label, marker=marker, markevery=20, color=colour, markersize=5, linewidth=1.2)
+        middle.plot(values, markevery=20, **_style(method))
     middle.set_title(f"(b) {title}", fontsize="medium")
     middle.set_xlabel("Iteration")
     middle.set_ylabel("Softmax value")

@@ -7,17 +7,8 @@ from matplotlib.ticker import MaxNLocator
 
 from drsub_fast.experiments.synthetic import PAPER_METHODS, curve_label, distinct, score_name, summarise
 from drsub_fast.instances import PAPER_ROWS
+from drsub_fast.methods import METHODS
 
-#: Label, marker and colour of a method; the first three are the curves of the paper's figures.
-STYLES = {
-    "two-phase-frank-wolfe": ("Two-phase Frank-Wolfe", "o", "tab:red"),
-    "projected-gradient": ("ProjGrad", "s", "tab:green"),
-    "nonmonotone-frank-wolfe": ("Non-monotone Frank-Wolfe", "^", "tab:blue"),
-    "multi-start": ("Multi-start", "D", "tab:purple"),
-    "frank-wolfe": ("Frank-Wolfe", "v", "tab:orange"),
-    "fully-corrective-frank-wolfe": ("Fully corrective Frank-Wolfe", "P", "tab:brown"),
-    "monotone-frank-wolfe": ("Monotone Frank-Wolfe", "X", "tab:gray"),
-}
 _PANELS = dict(zip(PAPER_ROWS, (r"$m = \lfloor 0.5n \rfloor$", r"$m = n$", r"$m = \lfloor 1.5n \rfloor$"), strict=True))
 
 
@@ -43,14 +34,14 @@ def draw_experiment(rows):
     shift = 0.06 * min((b - a for a, b in pairwise(sizes)), default=1)
     for index, (axis, panel) in enumerate(zip(axes, panels, strict=True)):
         for k, method in enumerate(methods):
-            name, marker, colour = STYLES[method]
+            shown = METHODS[method]
             points = [(n, cells[panel, method, n]) for n in sizes if (panel, method, n) in cells]
             axis.errorbar(
                 [n + shift * (k - (len(methods) - 1) / 2) for n, _ in points],
                 [cell.mean for _, cell in points],
                 [cell.deviation for _, cell in points],
-                label=curve_label(method, name), marker=marker, color=colour, markersize=5, linewidth=1.2, capsize=3,
-                linestyle="solid" if method in PAPER_METHODS else "dashed",
+                label=curve_label(method, shown.label), marker=shown.marker, color=shown.colour, markersize=5,
+                linewidth=1.2, capsize=3, linestyle="solid" if method in PAPER_METHODS else "dashed",
             )  # fmt: skip
         axis.set_title(f"({'abc'[index]}) {_PANELS[panel]}", fontsize="medium")
         axis.set_xlabel("Dimensionality $n$")

@@ -38,6 +38,16 @@ from drsub_fast.solvers.run import (
 AdditiveOptions = namedtuple("AdditiveOptions", "n_steps shrunken")
 
 
+def nonmonotone_options(tol, max_iter):
+    """Options of the loop of the non-monotone variant."""
+    return AdditiveOptions(max_iter, True)
+
+
+def monotone_options(tol, max_iter):
+    """Options of the loop of the monotone variant."""
+    return AdditiveOptions(max_iter, False)
+
+
 @kernel
 def _shorten(v, gamma, x, upper):
     """Shortens v where x + gamma v would be above ``upper``, by rounding; whether it was somewhere.

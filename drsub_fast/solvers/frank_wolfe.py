@@ -11,6 +11,8 @@ min(gap / C, 1) with C >= C_f(P) (Option II).
 import math
 from collections import namedtuple
 
+import numpy as np
+
 from drsub_fast._checks import as_real, one_of
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, clip_above, slope
@@ -40,10 +42,19 @@ from drsub_fast.solvers.run import (
 )
 
 OPEN_LOOP, EXACT, SHORT, CONSTANT = range(4)
+#: A linear f has none; the step is then whole.
+_LEAST_CURVATURE = 1e-300
 STEP_SIZES = {"open-loop": OPEN_LOOP, "exact": EXACT, "short": SHORT}
 
 #: `tol` is a `Tolerance`; `scale` is the curvature bound C of short steps, or the step itself where it is constant.
 FrankWolfeOptions = namedtuple("FrankWolfeOptions", "step_size tol scale")
+
+
+def frank_wolfe_options(tol, max_iter, step_size="open-loop", curvature=None):
+    """Options of the loop; for a stack with one curvature bound a problem."""
+    scale = np.ones(1) if curvature is None else np.maximum(curvature, _LEAST_CURVATURE)
+    return FrankWolfeOptions(STEP_SIZES[step_size], tol, scale)
+
 
 STATIONARY = Guarantee(
     None,
@@ -118,7 +129,7 @@ def _step_rule(step_size, curvature, f, upper):
             raise UnsupportedError(
                 f"step_size='short' needs a curvature bound, which {f!r} does not know: give curvature="
             )
-    return rule, max(as_real(curvature, "curvature", lower=0.0), 1e-300)
+    return rule, max(as_real(curvature, "curvature", lower=0.0), _LEAST_CURVATURE)
 
 
 def frank_wolfe(

@@ -76,6 +76,11 @@ _NOISE = 1e-14
 _DIFFERENCE = 1e-6
 
 
+def fully_corrective_options(tol, max_iter):
+    """Options of the loop."""
+    return FullyCorrectiveOptions(tol)
+
+
 def atoms_size(n):
     """(floats, integers) that the atoms need."""
     cap = n + 2

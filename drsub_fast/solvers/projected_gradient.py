@@ -41,6 +41,12 @@ from drsub_fast.solvers.spectral_steps import SpectralOptions, spectral_loop
 
 ProjectedGradientOptions = namedtuple("ProjectedGradientOptions", "step tol")
 
+
+def projected_gradient_options(tol, max_iter):
+    """Options of the loop with steps 1/(k + 1)."""
+    return ProjectedGradientOptions(0.0, tol)
+
+
 _NO_GUARANTEE = Guarantee(
     None, "none with the step 1/(k + 1); stationary points reach f(x*)/2 for monotone f only (Hassani et al. 2017)"
 )

@@ -7,24 +7,15 @@ With exactly stationary points max{f(x), f(z)} >= f(x*)/4 for f >= 0 (Theorem 1)
 
 import math
 from dataclasses import replace
-from inspect import signature
 
 import numpy as np
 
 from drsub_fast._checks import as_real, one_of
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.sets.problem import require_problem
-from drsub_fast.solvers.frank_wolfe import frank_wolfe
-from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
-from drsub_fast.solvers.projected_gradient import projected_gradient
 from drsub_fast.solvers.promise import FINISHED_RUNS, NONNEGATIVE, Promise, claims
+from drsub_fast.solvers.record import METHODS, check_options, option_names
 from drsub_fast.solvers.run import now, solver_upper
-
-SUBROUTINES = {
-    "frank-wolfe": frank_wolfe,
-    "fully-corrective-frank-wolfe": fully_corrective_frank_wolfe,
-    "projected-gradient": projected_gradient,
-}
 
 _PROMISE = Promise(
     0.25,
@@ -33,16 +24,9 @@ _PROMISE = Promise(
 )
 
 
-def option_names(solver):
-    """Names of the options of a solver, in order; what comes after f and P."""
-    return tuple(name for name, item in signature(solver).parameters.items() if item.kind is item.KEYWORD_ONLY)
-
-
-def check_options(options, known, method):
-    """Raise TypeError for an option that a method does not have, listing those that it has."""
-    for name in options:
-        if name not in known:
-            raise TypeError(f"{method} takes no option {name!r}; its options are {', '.join(sorted(known))}")
+def subroutines():
+    """Names of the methods that may solve a phase."""
+    return tuple(sorted(name for name, method in METHODS.items() if method.is_local))
 
 
 def two_phase_frank_wolfe(
@@ -64,8 +48,8 @@ def two_phase_frank_wolfe(
     tol : float, optional
         Gap tolerance of each phase, as in `frank_wolfe`.
     subroutine : str or callable
-        Name of the local solver ("frank-wolfe", "fully-corrective-frank-wolfe", "projected-gradient"), or any
-        function ``solver(f, P, *, max_iter, tol, lmo, **options) -> Result``, which is also given those of x0,
+        Name of a method for stationary points ("frank-wolfe", "fully-corrective-frank-wolfe", "projected-gradient"), or
+        any function ``solver(f, P, *, max_iter, tol, lmo, **options) -> Result``, which is also given those of x0,
         callback, callback_every, time_limit and progress that are not the default.
     lmo, callback, callback_every, progress
         As in `frank_wolfe`, for each phase.
@@ -104,11 +88,9 @@ def two_phase_frank_wolfe(
     if not P.is_down_closed:
         raise UnsupportedError(f"two_phase_frank_wolfe needs a down-closed set, which {P!r} is not; use frank_wolfe")
     if not callable(subroutine):
-        name, subroutine = subroutine, SUBROUTINES.get(subroutine)
-        if subroutine is None:
-            one_of(name, "subroutine", tuple(SUBROUTINES))
-        own = set(option_names(two_phase_frank_wolfe)) | set(option_names(subroutine))
-        check_options(options, own, f"two_phase_frank_wolfe with subroutine={name!r}")
+        subroutine = METHODS[one_of(subroutine, "subroutine", subroutines())]
+        own = set(option_names(two_phase_frank_wolfe)) | set(subroutine.options)
+        check_options(options, own, f"two_phase_frank_wolfe with subroutine={subroutine.name!r}")
     began = now()
     options |= {"max_iter": max_iter, "tol": tol, "lmo": lmo}
     if callback is not None:

@@ -1,0 +1,110 @@
+"""What the package knows of a method: one record, read by all who run methods or show their results."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import signature
+
+from drsub_fast._checks import one_of
+from drsub_fast.result import Status
+
+#: What a method may need of the set: x >= y in P implies y in P; the set is a `Box`; it has a projection.
+NEEDS = ("down-closed", "box", "projection")
+
+
+def no_workspace(n):
+    """(floats, integers) of workspace for n variables that a loop wants beside those of objective and set: none."""
+    return 0, 0
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method.
+
+    Attributes
+    ----------
+    name : str
+        Its name in `maximize`, files and commands, e.g. "frank-wolfe".
+    solve : callable
+        ``solve(f, P, *, max_iter, .., **options) -> Result``; its keyword arguments are the method's options.
+    label : str
+        What tables and figures call it.
+    finished : Status
+        Of a run that took all its steps.
+    needs : tuple of str
+        From `NEEDS`.
+    is_local : bool
+        Whether it ends at a stationary point, so that two-phase Frank-Wolfe may use it as a subroutine.
+    many_starts, second_phase : bool
+        Whether it is made of solves by another method: from many starts; once more, over what is left above the answer.
+    loop : callable, optional
+        ``loop(tol, max_iter, **options)``: options of its compiled loop, by which many problems are solved in a stack;
+        of the method's own options it has those among its parameters. Without it they are solved one by one.
+    workspace : callable
+        As `no_workspace`, for that loop.
+    marker, colour : str
+        Of its curve, in the words of matplotlib.
+    """
+
+    name: str
+    solve: Callable
+    label: str
+    finished: Status = Status.MAX_ITER
+    needs: tuple = ()
+    is_local: bool = False
+    many_starts: bool = False
+    second_phase: bool = False
+    loop: Callable | None = None
+    workspace: Callable = no_workspace
+    marker: str = "."
+    colour: str = "black"
+
+    def __call__(self, f, P, **options):
+        return self.solve(f, P, **options)
+
+    @property
+    def __signature__(self):
+        return signature(self.solve)
+
+    @property
+    def options(self):
+        """Names of its options, in order."""
+        return option_names(self.solve)
+
+    def default(self, option):
+        """Default of an option."""
+        return signature(self.solve).parameters[option].default
+
+
+#: The methods by name.
+METHODS = {}
+
+
+def register_method(method):
+    """Make a method known under its name, to all who read `METHODS`.
+
+    Parameters
+    ----------
+    method : Method
+
+    Raises
+    ------
+    ValueError
+        For a need that is not in `NEEDS`, or the name "auto".
+    """
+    if method.name == "auto":
+        raise ValueError("the name 'auto' is that of the choice among the methods")
+    for need in method.needs:
+        one_of(need, "need", NEEDS)
+    METHODS[method.name] = method
+
+
+def option_names(solver):
+    """Names of the options of a solver, in order; what comes after f and P."""
+    return tuple(name for name, item in signature(solver).parameters.items() if item.kind is item.KEYWORD_ONLY)
+
+
+def check_options(options, known, method):
+    """Raise TypeError for an option that a method does not have, listing those that it has."""
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{method} takes no option {name!r}; its options are {', '.join(sorted(known))}")

@@ -1,0 +1,88 @@
+"""One record a method: who adds one finds it wherever methods are run or shown."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import drsub_fast as ds
+from drsub_fast.cli.command import main
+from drsub_fast.solvers.record import METHODS, Method, register_method
+
+F = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+P = ds.Box([1.0, 1.0])
+
+
+def one_exact_step(f, P, *, x0=None, max_iter=1, tol=None, lmo="auto", **options):
+    """A method of somebody else."""
+    return ds.frank_wolfe(f, P, x0=x0, step_size="exact", max_iter=max_iter, tol=tol, lmo=lmo, **options)
+
+
+@pytest.fixture
+def added(monkeypatch):
+    """The name of a method that one record has added."""
+    monkeypatch.setitem(METHODS, "one-exact-step", None)  # is taken away afterwards
+    register_method(Method("one-exact-step", one_exact_step, "One exact step", is_local=True))
+    return "one-exact-step"
+
+
+def test_a_new_method_is_run_by_all_who_run_methods(added):
+    expected = one_exact_step(F, P).value
+    assert ds.maximize(F, P, method=added).value == expected
+    assert ds.maximize_many([(F, P)], added, n_jobs=1)[0].value == expected
+    stacked = ds.maximize_stacked(H=F.H[None], h=F.h, upper=P.upper, method=added, n_jobs=1)
+    assert stacked.value[0] == pytest.approx(expected, rel=1e-12)
+    assert stacked.method == added
+    r = minimize(lambda x: -F.value(x), np.zeros(2), jac=lambda x: -F.gradient(x), bounds=[(0, 1)] * 2,
+                 method=ds.scipy_method(added))  # fmt: skip
+    assert -r.fun == pytest.approx(expected, rel=1e-12)
+    two = ds.two_phase_frank_wolfe(F, P, subroutine=added, max_iter=1)
+    assert two.phases[0].value == expected
+    assert ds.maximize(F, P, method="two-phase-frank-wolfe", subroutine=added, max_iter=1).value == two.value
+    with pytest.raises(TypeError, match=r"takes no option 'step'; its options are .*max_iter"):
+        ds.maximize(F, P, method=added, step=1.0)
+
+
+def test_a_new_method_is_an_option_of_the_command_and_a_curve_of_the_figures(added, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    ds.write_problem(tmp_path / "p.npz", F, P)
+    assert main(["solve", str(tmp_path / "p.npz"), "--method", added, "--max-iter", "1"]) == 0
+    assert f"{one_exact_step(F, P).value:.12g}" in capsys.readouterr().out
+    argv = ["paper", "--families", "1", "--quick", "--no-global", "--methods", added, "--out", str(tmp_path)]
+    assert main(argv) == 0
+    assert added in capsys.readouterr().out
+    assert list(tmp_path.glob("*.png"))
+
+
+@pytest.mark.parametrize("name", ["mualem-feldman", "fully-corrective-frank-wolfe"])
+def test_every_method_has_a_figure(name, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    argv = ["paper", "--families", "1", "--quick", "--no-global", "--methods", name, "--out", str(tmp_path)]
+    assert main(argv) == 0
+    assert list(tmp_path.glob("*.png"))
+
+
+def test_records_agree_with_the_functions():
+    for name, method in METHODS.items():
+        assert method.name == name
+        assert method.solve is getattr(ds, name.replace("-", "_"))
+        assert set(method.needs) <= {"down-closed", "box", "projection"}
+        assert method.label
+    labels = {(method.marker, method.colour) for method in METHODS.values()}
+    assert len(labels) == len(METHODS)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_a_method_needs_is_what_it_refuses(name):
+    simplex = ds.Simplex(2)
+    if {"down-closed", "box"} & set(METHODS[name].needs):
+        with pytest.raises(ds.UnsupportedError):
+            ds.maximize(F, simplex, method=name)
+    else:
+        assert simplex.contains(ds.maximize(F, simplex, method=name).x)
+
+
+def test_records_are_checked():
+    with pytest.raises(ValueError, match="unknown need 'a ball'; choose from 'down-closed'"):
+        register_method(Method("x", one_exact_step, "X", needs=("a ball",)))
+    with pytest.raises(ValueError, match="'auto'"):
+        register_method(Method("auto", one_exact_step, "X"))
