@@ -1,0 +1,70 @@
+"""Linear programs that a loop hands back to Python are those of the loop's own cost."""
+
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import drsub_fast as ds
+from drsub_fast.engine.codes import BREAK, FINISHED, OK
+from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.vector import add_scaled, assign
+from drsub_fast.objectives.base import evaluate
+from drsub_fast.result import Guarantee
+from drsub_fast.solvers.run import N_LMO, STARTED, VALUE, K, Run, ask_oracle, begin, open_run
+
+MeasuredOptions = namedtuple("MeasuredOptions", "n_steps")
+
+
+@kernel
+def measured_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap):
+    """Measured continuous greedy: the oracle's cost is the gradient times 1 - x/u, and so is the step."""
+    state, work, set_work = open_run(objective, feasible_set, x.size, floats, integers)
+    control, numbers = state.control, state.numbers
+    if control[STARTED] == 0:
+        begin(objective, work, state, x, upper)
+        trace_value[0], trace_gap[0] = numbers[VALUE], 0.0
+    cost = state.rate
+    while control[K] < k_max:
+        k = control[K]
+        if k >= k_stop:
+            return BREAK
+        assign(cost, work.grad)
+        for j in range(x.size):
+            cost[j] *= 1.0 - x[j] / upper[j]
+        code = ask_oracle(feasible_set, set_work, state, cost, state.v)
+        if code != OK:
+            return code
+        control[N_LMO] += 1
+        for j in range(x.size):
+            state.v[j] *= 1.0 - x[j] / upper[j]
+        add_scaled(x, 1.0 / options.n_steps, state.v)
+        numbers[VALUE] = evaluate(objective, work, x)
+        control[K] = k + 1
+        trace_value[k + 1], trace_gap[k + 1] = numbers[VALUE], 0.0
+    return FINISHED
+
+
+def measured_greedy(f, P, lmo, **options):
+    run = Run(f, P, None, 40, lmo, **options)
+    status = run.solve(measured_loop, MeasuredOptions(40))
+    return run.result("measured", status, Guarantee(None, "none"))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_solver_kernel_and_closed_form_agree(seed):
+    n = 8
+    rng = np.random.default_rng(seed)
+    H = -rng.random((n, n))
+    f = ds.Quadratic(H + H.T, 2.0 * rng.random(n) * n / 4 + 2.0)
+    weights = rng.uniform(0.5, 2.0, n)
+    closed = measured_greedy(f, ds.Knapsack(weights, 3.0, np.ones(n)), "auto")
+    P = ds.Polytope(weights[None], [3.0], np.ones(n))
+    kernel_, highs = measured_greedy(f, P, "kernel"), measured_greedy(f, P, "highs")
+    general = measured_greedy(f, ds.GeneralPolytope(weights[None], [3.0], upper=np.ones(n)), "auto")
+    assert kernel_.value == pytest.approx(closed.value, rel=1e-12)
+    assert highs.value == pytest.approx(closed.value, rel=1e-12)
+    assert general.value == pytest.approx(closed.value, rel=1e-12)
+    assert highs.n_lmo == closed.n_lmo == 40
+    watched = measured_greedy(f, P, "highs", callback=lambda progress: False, callback_every=3)
+    assert watched.value == pytest.approx(closed.value, rel=1e-12)

@@ -1,0 +1,196 @@
+"""The same problem in other words: other units of f and x, rows times anything, permuted variables, doubled rows.
+
+Values agree to 1e-9 in their unit and the status is the same. The steps 1/(k + 1) of projected gradient multiply the
+gradient, so that method depends on units by its definition; it takes part with spectral steps.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+import drsub_fast as ds
+
+N = 5
+rng = np.random.default_rng(4)
+MATRIX = rng.random((N, N))
+H = -(MATRIX + MATRIX.T) - np.diag(rng.uniform(1.0, 3.0, N))
+LINEAR = -H @ rng.uniform(0.1, 0.5, N)
+ROWS = 0.1 + rng.random((3, N))
+WEIGHTS = rng.uniform(0.5, 2.0, N)
+GROUPS = np.arange(N) % 2
+ONES = np.ones(N)
+
+#: Sets by what is done to the variables: x = D y has the bounds D and rows A D^-1.
+SETS = {
+    "box": lambda D: ds.Box(D),
+    "knapsack": lambda D: ds.Knapsack(WEIGHTS / D, 2.0, D),
+    "polytope": lambda D: ds.Polytope(ROWS / D, ONES, D),
+    "general": lambda D: ds.GeneralPolytope(ROWS[:1] / D, [1.5], (WEIGHTS / D)[None], [2.0], upper=D),
+}
+METHODS = {
+    "auto": {},
+    "double-greedy": {},
+    "frank-wolfe": {},
+    "frank-wolfe exact": {"step_size": "exact"},
+    "frank-wolfe short": {"step_size": "short"},
+    "fully-corrective-frank-wolfe": {},
+    "monotone-frank-wolfe": {},
+    "mualem-feldman": {},
+    "multi-start": {},
+    "nonmonotone-frank-wolfe": {},
+    "projected-gradient": {"step_size": "spectral"},
+    "two-phase-frank-wolfe": {},
+}
+SCALES = [10.0**k for k in range(-8, 9, 2)]
+
+
+def fits(method, kind):
+    if kind == "general" and method.startswith(("two-phase", "nonmonotone", "monotone")):
+        return False
+    return kind == "box" or method != "double-greedy"
+
+
+PAIRS = [(method, kind) for method in METHODS for kind in SETS if fits(method, kind)]
+
+
+def solve(f, P, method, **options):
+    return ds.maximize(f, P, method=method.split()[0], **METHODS[method], **options)
+
+
+def problem(kind, c=1.0, D=ONES, constant=0.0):
+    """c (f + constant) in the variables D y."""
+    return ds.Quadratic(c * H / np.outer(D, D), c * LINEAR / D, c * constant), SETS[kind](D)
+
+
+def assert_same(mine, theirs, c=1.0, constant=0.0):
+    unit = abs(theirs.value) * c
+    assert abs(mine.value - c * constant - c * theirs.value) <= 1e-9 * max(unit, 1e-4 * c * abs(constant))
+    assert mine.status is theirs.status
+    if math.isfinite(theirs.upper_bound):
+        assert abs(mine.upper_bound - c * constant - c * theirs.upper_bound) <= 1e-9 * c * (
+            abs(theirs.upper_bound) + 1e-4 * abs(constant)
+        )
+    assert mine.value <= mine.upper_bound
+
+
+@pytest.mark.parametrize(("method", "kind"), PAIRS)
+def test_units_of_f(method, kind):
+    base = solve(*problem(kind), method)
+    assert base.value > 0.0
+    for c in SCALES:
+        assert_same(solve(*problem(kind, c=c), method), base, c)
+
+
+@pytest.mark.parametrize(("method", "kind"), PAIRS)
+def test_units_of_x(method, kind):
+    base = solve(*problem(kind), method)
+    for scale in SCALES:
+        assert_same(solve(*problem(kind, D=np.full(N, scale)), method), base)
+    for seed in range(3):
+        D = 2.0 ** np.random.default_rng(seed).integers(-20, 20, N)
+        f, P = problem(kind, D=D)
+        assert_same(solve(f, P, method), base)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m not in ("double-greedy", "mualem-feldman")])
+def test_a_constant_is_not_seen(method):
+    base = solve(*problem("polytope"), method)
+    for constant in (1.0, -1e3, 1e5):
+        assert_same(solve(*problem("polytope", constant=constant), method), base, constant=constant)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if fits(m, "polytope")])
+def test_rows_times_anything_and_twice(method):
+    f, base = problem("polytope")[0], solve(*problem("polytope"), method)
+    for factors in (np.full(3, 1e-8), np.full(3, 1e8), np.array([1e-8, 1.0, 1e8])):
+        P = ds.Polytope(ROWS * factors[:, None], factors, ONES)
+        assert_same(solve(f, P, method), base)
+    assert_same(solve(f, ds.Polytope(np.vstack((ROWS, ROWS)), np.ones(6), ONES), method), base)
+    assert_same(solve(f, ds.Polytope(np.vstack((ROWS, 2.0 * ROWS[:1])), [1, 1, 1, 2], ONES), method), base)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [(m, k) for m, k in PAIRS if m not in ("auto", "multi-start", "double-greedy") and k != "general"],
+)
+def test_permuted_variables(method, kind):
+    # The starts of multi-start are drawn by position, and double greedy goes by position.
+    base = solve(*problem(kind), method)
+    order = np.random.default_rng(1).permutation(N)
+    f = ds.Quadratic(H[np.ix_(order, order)], LINEAR[order])
+    P = {
+        "box": ds.Box(ONES),
+        "knapsack": ds.Knapsack(WEIGHTS[order], 2.0, ONES),
+        "polytope": ds.Polytope(ROWS[:, order], ONES, ONES),
+    }[kind]
+    assert_same(solve(f, P, method), base)
+
+
+@pytest.mark.parametrize(
+    "method", ["frank-wolfe", "fully-corrective-frank-wolfe", "multi-start", "two-phase-frank-wolfe"]
+)
+def test_units_in_stacks(method):
+    scales = np.array(SCALES)
+    by_f = ds.maximize_stacked(
+        H=scales[:, None, None] * H, h=scales[:, None] * LINEAR, A=ROWS, b=ONES[:3], upper=ONES, method=method, n_jobs=1
+    )
+    by_x = ds.maximize_stacked(
+        H=H / scales[:, None, None] ** 2, h=LINEAR / scales[:, None], A=ROWS / scales[:, None, None], b=ONES[:3],
+        upper=scales[:, None] * ONES, method=method, n_jobs=1,
+    )  # fmt: skip
+    base = ds.maximize(*problem("polytope"), method=method)
+    assert {*by_f.status, *by_x.status} == {base.status}
+    np.testing.assert_allclose(by_f.value / scales, base.value, rtol=1e-9)
+    np.testing.assert_allclose(by_x.value, base.value, rtol=1e-9)
+    assert (by_f.value <= by_f.upper_bound).all()
+
+
+@pytest.mark.parametrize("c", SCALES)
+@pytest.mark.parametrize("kind", ["softmax", "coverage", "price", "user"])
+def test_units_of_other_objectives(kind, c):
+    if kind == "softmax":  # log det has no unit; its rise may be small
+        f, P = ds.Softmax((1.0 + min(c, 1.0)) * np.eye(N)), ds.Budget(2.0, ONES)
+        expected = 2.0 * math.log1p(min(c, 1.0))
+    elif kind == "coverage":
+        f = ds.Multilinear.coverage(np.eye(N), np.full(N, c))
+        P, expected = ds.Budget(2.0, ONES), 2.0 * c
+    elif kind == "price":
+        f, P = ds.PriceOptimization(np.full(N, c), -c * np.eye(N)), ds.Box(2.0 * ONES)
+        expected = 0.25 * c * N
+    else:
+        f = ds.CallableObjective(lambda x: (c * (x - x * x).sum(), c * (1.0 - 2.0 * x)), N)
+        P, expected = ds.Box(ONES), 0.25 * c * N
+    for method in ("auto", "frank-wolfe", "fully-corrective-frank-wolfe", "two-phase-frank-wolfe"):
+        options = {} if method == "auto" else {"max_iter": 500}
+        rtol = 1e-9 if method in ("auto", "fully-corrective-frank-wolfe") else 1e-2
+        assert ds.maximize(f, P, method=method, **options).value == pytest.approx(expected, rel=rtol, abs=0.0)
+
+
+def test_a_loose_upper_bound_does_not_loosen_the_tolerance():
+    # The slope at 0 promises 1e6 times what there is to gain.
+    f = ds.Quadratic(-np.eye(N), ONES)
+    for method in ("auto", "fully-corrective-frank-wolfe", "multi-start"):
+        r = ds.maximize(f, ds.Box(np.full(N, 1e6)), method=method)
+        assert r.value == pytest.approx(0.5 * N, rel=1e-6)
+
+
+def test_a_stationary_start_ends_at_once():
+    f, P = problem("polytope")
+    answer = ds.fully_corrective_frank_wolfe(f, P)
+    for c in SCALES:
+        g, _ = problem("polytope", c=c)
+        again = ds.fully_corrective_frank_wolfe(g, P, x0=answer.x)
+        assert (again.n_iter, again.status) == (0, ds.Status.CONVERGED)
+    nothing = ds.Quadratic(-np.eye(N), -ONES, 5.0)
+    for method in ("auto", "frank-wolfe", "two-phase-frank-wolfe", "multi-start"):
+        r = ds.maximize(nothing, P, method=method)
+        assert (r.value, r.status) == (5.0, ds.Status.CONVERGED)
+
+
+def test_a_number_is_in_units_of_f():
+    f, P = problem("box")
+    for tol in (1e-1, 1e-3, 1e-9):
+        r = ds.fully_corrective_frank_wolfe(f, P, tol=tol)
+        assert r.fw_gap <= tol
+    assert ds.fully_corrective_frank_wolfe(f, P, tol=1e3).n_iter == 0
