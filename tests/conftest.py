@@ -17,3 +17,9 @@ def shared_data():
     if not DATA.is_dir():
         pytest.skip(f"needs the data folder {DATA.name} beside the checkout ({DATA} is absent)")
     return DATA
+
+
+@pytest.fixture
+def interpreted(monkeypatch):
+    """Kernels run as plain Python, for many small problems of many kinds, which would take longer to compile."""
+    monkeypatch.setattr("drsub_fast.engine.jit.COMPILE", "never")

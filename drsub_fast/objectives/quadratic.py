@@ -204,8 +204,9 @@ class Quadratic(Objective):
         return bool((self._params.H @ upper + self._params.h).min() >= 0.0)
 
     def curvature_bound(self, upper):
-        # C_f <= L diam^2 with L = |H|_2 and diam <= |u|.
-        return float(np.linalg.norm(self._params.H, 2) * (upper @ upper))
+        # |d'Hd| <= |d|'(-H)|d| <= u'(-H)u for differences d of points in [0, u], since H <= 0: in any units of x, at
+        # most L |u|^2 with L = |H|_2.
+        return float(-(upper @ self._params.H @ upper))
 
 
 register_kind(OBJECTIVES, "quadratic", Quadratic, H=array("n n"), h=array("n"), c=NUMBER)

@@ -81,10 +81,10 @@ def _exact(function, region, x, d, k, gap):
 
 
 def _short(function, region, x, d, k, gap):
-    """Option II of Algorithm 3: min(g_k / C, 1) with C = |H|_2 |u|^2 >= C_f(P)."""
+    """Option II of Algorithm 3: min(g_k / C, 1) with C = u'|H|u >= |d'Hd| for d between -u and u, so C >= C_f(P)."""
     if function.H is None:
         raise UnsupportedError("step_size='short' needs a curvature bound, which the reference has for quadratics only")
-    bound = np.linalg.norm(function.H, 2) * (region.upper @ region.upper)
+    bound = region.upper @ np.abs(function.H) @ region.upper
     return min(gap / bound, 1.0) if bound > 0.0 else 1.0
 
 
