@@ -5,9 +5,12 @@ from drsub_fast.apriori import Constants, constants, frank_wolfe_gap_bound, nonm
 from drsub_fast.batch.many import maximize_iter, maximize_many
 from drsub_fast.batch.stacked import StackedResult, maximize_stacked
 from drsub_fast.batch.tables import write_results
-from drsub_fast.discrete.greedy import MapResult, exact_map, greedy_map
+from drsub_fast.discrete.exact import exact_map
+from drsub_fast.discrete.greedy import greedy_map
+from drsub_fast.discrete.item_set import MapResult
 from drsub_fast.discrete.map_dpp import MapSolution, map_dpp, nearest_psd
 from drsub_fast.discrete.rounding import RoundedSet, improve_set, round_solution
+from drsub_fast.discrete.set_greedy import GreedySet, greedy
 from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.objectives.base import Objective
@@ -66,6 +69,7 @@ __all__ = [
     "Constants",
     "FeasibleSet",
     "GeneralPolytope",
+    "GreedySet",
     "Guarantee",
     "Knapsack",
     "LogisticNonconvex",
@@ -104,6 +108,7 @@ __all__ = [
     "fully_corrective_frank_wolfe",
     "global_maximum",
     "global_minimum",
+    "greedy",
     "greedy_map",
     "improve_set",
     "infer_signs",

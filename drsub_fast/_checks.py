@@ -80,6 +80,20 @@ def as_array(data, name, ndim):
     return array
 
 
+def as_view(data, name):
+    """Matrix of float64: the caller's own array where it is one, which is not to be changed; entries unchecked."""
+    if isinstance(data, np.ndarray) and type(data) is np.ndarray and data.dtype == np.float64 and data.ndim == 2:
+        return data
+    return as_array(data, name, 2)
+
+
+def as_sparse(data, name):
+    """Sparse matrix of float64 by rows, with finite entries."""
+    matrix = scipy.sparse.csr_array(data, dtype=np.float64)
+    as_array(matrix.data, f"{name}.data", 1)
+    return matrix
+
+
 def require_finite(array, name):
     """Raise ValueError naming the first entry that is NaN or infinite."""
     if not np.isfinite(array).all():

@@ -2,19 +2,19 @@
 
 The value of a set is f at its 0/1 vector, where a multilinear or softmax extension agrees with its set function.
 
+- ``pipage`` (Ageev and Sviridenko 2004; Calinescu et al. 2011), in groups of items that share a constraint
+  (`drsub_fast.discrete.pipage`): two fractional items of a group exchange weight, t / w_i for t / w_j, until one is 0
+  or 1; the load stays. A multilinear f is convex along that line, so at one end of it f has not fallen: where it is
+  rising. Where items are edges between nodes with capacities, the exchange is along a cycle or a path. One item a
+  knapsack stays fractional at last: it joins if it fits, else it is dropped, and what is lost is at most its own value.
 - ``threshold``: items by decreasing x, each kept if it fits; the best of the sets met on the way.
-- ``pipage`` (Ageev and Sviridenko 2004; Calinescu et al. 2011): where items are edges between nodes with
-  capacities (`drsub_fast.discrete.bipartite`), the fractional edges hold a cycle or a path between two nodes
-  of fractional degree 1. Adding t to its odd and -t to its even edges keeps every load within capacity, until an
-  edge becomes 0 or 1 at either end of the range of t. Taking the better end is the method of conditional
-  expectations: f never falls if it is multilinear, or convex along such lines, as it is along e_i - e_j.
 - ``randomized`` (dependent rounding, Gandhi et al. 2006): an end at random such that the expectation of every
   x_i is kept, with no value of f on the way; the best of several draws. Over other sets: independent draws,
   items taken in random order while they fit.
+- ``auto``: pipage where it applies, else threshold; under a knapsack also the greedy choice by gain and by gain per
+  weight, which a fractional point need not beat there; then the items that still fit and raise f.
 
-`improve_set` adds, drops and swaps single items while the value rises. The gradient at the 0/1 vector orders
-the candidates: exactly for a multilinear f (its entries are the gains), and for a softmax extension, since exp f
-is multilinear and log(1 + grad_i) the gain.
+`improve_set` adds, drops and exchanges single items while the value rises.
 """
 
 from dataclasses import dataclass
@@ -22,11 +22,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from drsub_fast._checks import as_count, as_items, as_seed, as_vector, one_of
-from drsub_fast.discrete.bipartite import as_bipartite
-from drsub_fast.errors import UnsupportedError
+from drsub_fast.discrete.moves import improved
+from drsub_fast.discrete.packing import as_packing, require_down_closed
+from drsub_fast.discrete.pipage import INTEGRAL, better_end, can_pipage, pipage, random_end, rising_end
+from drsub_fast.discrete.set_function import as_set_function
+from drsub_fast.discrete.set_greedy import lazy_choice
+from drsub_fast.objectives.multilinear import MaximaExtension, Multilinear
+from drsub_fast.sets.matching import MatchingPolytope
 
-#: Distance from 0 or 1 below which an entry counts as integral.
-_INTEGRAL = 1e-9
+METHODS = ("auto", "pipage", "threshold", "randomized")
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class RoundedSet:
     fractional_value : float
         f at the fractional point that was rounded; NaN if there was none.
     n_values : int
-        How often f was evaluated.
+        How often f was evaluated, at a point or for an item's gain.
     """
 
     items: np.ndarray
@@ -50,9 +54,14 @@ class RoundedSet:
     fractional_value: float
     n_values: int
 
+    @property
+    def lost(self):
+        """What rounding cost: fractional_value - value; negative where the set is worth more than the point."""
+        return self.fractional_value - self.value
 
-class _SetFunction:
-    """f on 0/1 vectors, with NaN (a singular kernel) as -inf; counts evaluations."""
+
+class Evaluations:
+    """f on points, with NaN (a singular kernel) as -inf; counts evaluations."""
 
     def __init__(self, f):
         self.f = f
@@ -67,7 +76,7 @@ class _SetFunction:
         return self.value_and_gradient(x)[0]
 
 
-def round_solution(f, P, x, method="pipage", improve=False, n_draws=16, seed=0):
+def round_solution(f, P, x, method="auto", improve=False, n_draws=16, seed=0, *, size=None):
     """Round a fractional point to a feasible set of items.
 
     Parameters
@@ -75,10 +84,10 @@ def round_solution(f, P, x, method="pipage", improve=False, n_draws=16, seed=0):
     f : Objective
         Its values at 0/1 vectors are those of the set function.
     P : FeasibleSet
-        Down-closed. ``pipage`` needs a Box, Budget, PartitionMatroid or MatchingPolytope.
+        Down-closed. ``pipage`` needs a Box, Budget, PartitionMatroid, Knapsack or MatchingPolytope.
     x : array_like, shape (n,)
         A point of P; entries above 1 count as 1.
-    method : {"pipage", "threshold", "randomized"}
+    method : {"auto", "pipage", "threshold", "randomized"}
         See the module.
     improve : bool, default False
         Whether `improve_set` follows.
@@ -86,6 +95,8 @@ def round_solution(f, P, x, method="pipage", improve=False, n_draws=16, seed=0):
         Number of sets drawn by ``randomized``.
     seed : int, default 0
         Seed of ``randomized``.
+    size : int, optional
+        Exactly this many items: the best ones are added, or the worst ones left out, one by one.
 
     Returns
     -------
@@ -94,7 +105,7 @@ def round_solution(f, P, x, method="pipage", improve=False, n_draws=16, seed=0):
     Raises
     ------
     ValueError
-        If x is not in P, or for an unknown method.
+        If x is not in P, for an unknown method, or a ``size`` that P does not let in.
     UnsupportedError
         If P is not down-closed, or ``pipage`` cannot treat it.
 
@@ -106,27 +117,30 @@ def round_solution(f, P, x, method="pipage", improve=False, n_draws=16, seed=0):
     >>> ds.round_solution(f, P, [0.5, 0.5, 1.0]).items
     array([0, 2])
     """
-    one_of(method, "method", ("pipage", "threshold", "randomized"))
-    _require_down_closed(P)
+    one_of(method, "method", METHODS)
+    require_down_closed(P)
     x = as_vector(x, "x", n=P.n)
     if not P.contains(x, tol=1e-6):
         raise ValueError(f"x is not in {P!r}: round a point of the set")
+    family = as_packing(P, P.n, size)
     x = np.clip(x, 0.0, 1.0)
-    g = _SetFunction(f)
+    g = Evaluations(f)
     fractional_value = g.value(x)
-    if method == "threshold":
-        chosen = _threshold(g, P, x)
+    if method == "auto":
+        items = _by_pipage(g, P, x) if can_pipage(P) else _by_threshold(g, family, x)
     elif method == "pipage":
-        chosen = _pipage(_better_end(g), as_bipartite(P), x)
+        items = _by_pipage(g, P, x)
+    elif method == "threshold":
+        items = _by_threshold(g, family, x)
     else:
-        chosen = _best_draw(g, P, x, as_count(n_draws, "n_draws", lower=1), np.random.default_rng(as_seed(seed)))
-    if improve:
-        chosen = _improved(g, P, chosen)
-    return _package(g, chosen, fractional_value)
+        items = _best_draw(g, P, family, x, as_count(n_draws, "n_draws", lower=1), np.random.default_rng(as_seed(seed)))
+    if method == "auto" and size is None and family.is_weighted:
+        items = _filled(g, family, items)
+    return _finished(g, family, items, size, improve, fractional_value)
 
 
-def improve_set(f, P, items):
-    """Add, drop and swap single items while the value rises.
+def improve_set(f, P, items, *, size=None):
+    """Add, drop and exchange single items while the value rises.
 
     Parameters
     ----------
@@ -136,16 +150,18 @@ def improve_set(f, P, items):
         Down-closed.
     items : array_like of int
         The set to begin with, each item once.
+    size : int, optional
+        Exactly this many items: the best ones are added, or the worst ones left out, and then only exchanges are made.
 
     Returns
     -------
     RoundedSet
-        No single addition, removal or swap (the best partner by the gradient for each item) betters it.
+        No single addition, removal or exchange betters it.
 
     Raises
     ------
     ValueError
-        For an item twice, an item that does not exist, or a set that is not in P.
+        For an item twice, an item that does not exist, a set that is not in P, or a ``size`` that P does not let in.
     UnsupportedError
         If P is not down-closed.
 
@@ -155,7 +171,8 @@ def improve_set(f, P, items):
     >>> ds.improve_set(ds.Softmax([[4.0, 0.0], [0.0, 9.0]]), ds.Budget(1, [1.0, 1.0]), [0]).items
     array([1])
     """
-    _require_down_closed(P)
+    require_down_closed(P)
+    family = as_packing(P, P.n, size)
     chosen = np.zeros(P.n)
     items = as_items(items, P.n)
     chosen[items] = 1.0
@@ -164,176 +181,90 @@ def improve_set(f, P, items):
         raise ValueError(f"item {values[counts > 1][0]} is given twice")
     if not P.contains(chosen):
         raise ValueError(f"the items are not in {P!r}: {P.violation(chosen)}")
-    g = _SetFunction(f)
-    return _package(g, _improved(g, P, chosen), np.nan)
+    return _finished(Evaluations(f), family, np.flatnonzero(chosen), size, True, np.nan)
 
 
-def _require_down_closed(P):
-    if not P.is_down_closed:
-        raise UnsupportedError(f"{type(P).__name__} is not down-closed: items cannot be left out to make a set fit")
-
-
-def _package(g, chosen, fractional_value):
+def _finished(g, family, items, size, improve, fractional_value):
+    if improve or (size is not None and items.size != size):
+        items, n_values = improved(g.f, family, items, size, exchanges=improve)
+        g.n_values += n_values
+    chosen = np.zeros(family.n)
+    chosen[items] = 1.0
     value = g.value(chosen)
     return RoundedSet(np.flatnonzero(chosen), value, fractional_value, g.n_values)
 
 
-def _threshold(g, P, x):
+def _by_pipage(g, P, x):
+    """Pipage; of an extension by maxima on the items that are not 0, which are all that the sets on the way hold."""
+    used = np.flatnonzero(x)
+    part = _Embedded(g.f.restricted(used), used) if isinstance(g.f, MaximaExtension) and used.size else g
+    # Along a cycle or path of edges not even a multilinear f is convex.
+    rises = isinstance(g.f, Multilinear) and not isinstance(P, MatchingPolytope)
+    rounded = pipage(P, x, rising_end(part) if rises else better_end(part))
+    if part is not g:
+        g.n_values += part.n_values
+    return np.flatnonzero(rounded)
+
+
+class _Embedded(Evaluations):
+    """A restricted f at points of all items."""
+
+    def __init__(self, f, used):
+        super().__init__(f)
+        self.used = used
+
+    def value_and_gradient(self, x):
+        value, grad = super().value_and_gradient(x[self.used])
+        full = np.zeros(x.size)
+        full[self.used] = grad
+        return value, full
+
+
+def _by_threshold(g, family, x):
     """The best set among those met while items join by decreasing x."""
-    chosen = np.zeros(P.n)
-    best, best_value = chosen.copy(), g.value(chosen)
+    chosen, load = np.zeros(family.n), family.no_load()
+    best, best_value, count = chosen.copy(), g.value(chosen), 0
     for j in np.argsort(-x, kind="stable"):
-        if x[j] <= _INTEGRAL:
+        if x[j] <= INTEGRAL or count == family.most:
             break
-        chosen[j] = 1.0
-        if not P.contains(chosen):
-            chosen[j] = 0.0
+        if not (family.allowed[j] and family.fit(load, np.array([j]))[0]):
             continue
+        chosen[j] = 1.0
+        count += 1
+        family.add(load, j)
         value = g.value(chosen)
         if value > best_value:
             best, best_value = chosen.copy(), value
-    return best
+    return np.flatnonzero(best)
 
 
-def _better_end(g):
-    """A rule for `_pipage`: the end of larger value."""
-
-    def choose(up, down, room_up, room_down):
-        return up if g.value(up) >= g.value(down) else down
-
-    return choose
-
-
-def _random_end(rng):
-    """A rule for `_pipage`: a random end, the present point in expectation."""
-
-    def choose(up, down, room_up, room_down):
-        return up if rng.random() * (room_up + room_down) < room_down else down
-
-    return choose
-
-
-def _pipage(choose, family, x):
-    """A 0/1 point of the family, from x by moves along cycles and paths of fractional edges."""
-    x = _snapped(_inside(family, x))
-    while True:
-        fractional = np.flatnonzero((x > 0.0) & (x < 1.0))
-        if fractional.size == 0:
-            return x
-        line = _cycle_or_path(family, fractional)
-        odd, even = line[0::2], line[1::2]
-        room_up = min((1.0 - x[odd]).min(), x[even].min(initial=1.0))
-        room_down = min(x[odd].min(), (1.0 - x[even]).min(initial=1.0))
-        x = choose(_moved(x, odd, even, room_up), _moved(x, odd, even, -room_down), room_up, room_down)
-
-
-def _moved(x, odd, even, step):
-    moved = x.copy()
-    moved[odd] += step
-    moved[even] -= step
-    return _snapped(moved)
-
-
-def _snapped(x):
-    """x with the entries within rounding of 0 or 1 set to it."""
-    return np.where(x < _INTEGRAL, 0.0, np.where(x > 1.0 - _INTEGRAL, 1.0, x))
-
-
-def _inside(family, x):
-    """x without the items that do not fit, scaled down at the nodes whose whole capacity it exceeds."""
-    x = np.where(family.allowed, x, 0.0)
-    load = np.bincount(family.left, x, family.capacity.size) + np.bincount(family.right, x, family.capacity.size)
-    scale = np.where(load > family.capacity + _INTEGRAL, family.capacity / np.maximum(load, _INTEGRAL), 1.0)
-    return x * np.minimum(scale[family.left], scale[family.right])
-
-
-def _cycle_or_path(family, edges):
-    """Edges, in order, of a cycle, or of a path between two nodes of degree 1 in the graph of ``edges``."""
-    at = {}
-    for e in edges.tolist():
-        at.setdefault(int(family.left[e]), []).append(e)
-        at.setdefault(int(family.right[e]), []).append(e)
-    node = next((node for node, ends in at.items() if len(ends) == 1), int(family.left[edges[0]]))
-    line, place, used = [], {node: 0}, set()
-    while True:
-        edge = next((e for e in at[node] if e not in used), None)
-        if edge is None:
-            return np.array(line)
-        used.add(edge)
-        line.append(edge)
-        left, right = int(family.left[edge]), int(family.right[edge])
-        node = right if node == left else left
-        if node in place:
-            return np.array(line[place[node] :])
-        place[node] = len(line)
-
-
-def _best_draw(g, P, x, n_draws, rng):
-    """The best of several random sets, drawn with the marginals x where the family is bipartite."""
-    try:
-        family = as_bipartite(P)
-    except UnsupportedError:
-        family = None
-    best, best_value = np.zeros(P.n), -np.inf
+def _best_draw(g, P, family, x, n_draws, rng):
+    """The best of several random sets, drawn with the marginals x where pipage applies."""
+    best, best_value = np.zeros(family.n), -np.inf
     for _ in range(n_draws):
-        chosen = _independent_draw(P, x, rng) if family is None else _pipage(_random_end(rng), family, x)
+        chosen = pipage(P, x, random_end(rng)) if can_pipage(P) else _independent_draw(family, x, rng)
         value = g.value(chosen)
         if value > best_value:
             best, best_value = chosen, value
-    return best
+    return np.flatnonzero(best)
 
 
-def _independent_draw(P, x, rng):
+def _independent_draw(family, x, rng):
     """Item j with chance x_j, taken in random order while the set fits."""
-    chosen = np.zeros(P.n)
-    for j in rng.permutation(np.flatnonzero(rng.random(P.n) < x)):
-        chosen[j] = 1.0
-        if not P.contains(chosen):
-            chosen[j] = 0.0
+    chosen, load = np.zeros(family.n), family.no_load()
+    for j in rng.permutation(np.flatnonzero(rng.random(family.n) < x)):
+        if chosen.sum() < family.most and family.allowed[j] and family.fit(load, np.array([j]))[0]:
+            chosen[j] = 1.0
+            family.add(load, j)
     return chosen
 
 
-def _improved(g, P, chosen):
-    """Local search by single items; every accepted move raises the value."""
-    value, grad = g.value_and_gradient(chosen)
-    if value == -np.inf:
-        chosen = np.zeros(P.n)
-        value, grad = g.value_and_gradient(chosen)
-    while True:
-        least = value + 1e-10 * (1.0 + abs(value))
-        for candidate in _neighbours(g, P, chosen, grad):
-            candidate_value, candidate_grad = g.value_and_gradient(candidate)
-            if candidate_value > least:
-                chosen, value, grad = candidate, candidate_value, candidate_grad
-                break
-        else:
-            return chosen
-
-
-def _neighbours(g, P, chosen, grad):
-    """The best addition, the best removal, and for each item the best swap, as the gradient ranks them."""
-    addition = _with_best_item(P, chosen, grad, exclude=-1)
-    if addition is not None:
-        yield addition
-    items = np.flatnonzero(chosen)
-    items = items[np.argsort(grad[items], kind="stable")]
-    for rank, i in enumerate(items):
-        without = chosen.copy()
-        without[i] = 0.0
-        if rank == 0:
-            yield without
-        swapped = _with_best_item(P, without, g.value_and_gradient(without)[1], exclude=i)
-        if swapped is not None:
-            yield swapped
-
-
-def _with_best_item(P, chosen, grad, exclude):
-    """The set with the fitting item of largest positive gradient, or None."""
-    open_items = np.flatnonzero((chosen == 0.0) & (grad > 0.0))
-    for j in open_items[np.argsort(-grad[open_items], kind="stable")]:
-        if j != exclude:
-            candidate = chosen.copy()
-            candidate[j] = 1.0
-            if P.contains(candidate):
-                return candidate
-    return None
+def _filled(g, family, items):
+    """The best of a rounded set with what fits beside it, and of the greedy choices by gain and by gain per weight."""
+    function = as_set_function(g.f)
+    choices = [
+        lazy_choice(function, family, start=items), lazy_choice(function, family),
+        lazy_choice(function, family, weight=family.relative_weight()),
+    ]  # fmt: skip
+    g.n_values += function.n_values
+    return np.sort(max(choices, key=lambda choice: choice.value).items)

@@ -25,6 +25,7 @@ through the folds with the probabilities of the subsets for the gradient: O(2^n)
 
 from collections import namedtuple
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -48,6 +49,8 @@ from drsub_fast.objectives.base import Objective, register_objective
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.user import CallableParams
 
+#: Columns of a dense W that are sorted at a time.
+_COLUMNS = 64
 #: Largest n for which the table of all values is stored (8 MB).
 MAX_ENUMERATED = 20
 
@@ -139,7 +142,7 @@ class Multilinear(Objective):
         weight = np.array([1.0 if weights is None else _weight_of(element, weights) for element in numbers])
         rows = np.repeat(np.arange(len(sets)), [len(elements) for elements in sets])
         columns = np.array([numbers[element] for element in chain.from_iterable(sets)], dtype=np.int64)
-        members = scipy.sparse.csc_array((weight[columns], (rows, columns)), shape=(len(sets), max(1, len(numbers))))
+        members = scipy.sparse.csr_array((weight[columns], (rows, columns)), shape=(len(sets), max(1, len(numbers))))
         return MaximaExtension(np.zeros(len(sets)), members)
 
     @staticmethod
@@ -196,7 +199,7 @@ class Multilinear(Objective):
         """
         W = _as_benefits(W)
         utilities = as_vector(utilities, "utilities", n=W.shape[0])
-        return MaximaExtension(utilities - W.sum(axis=1), W, utilities)
+        return MaximaExtension(utilities - np.asarray(W.sum(axis=1)).ravel(), W, utilities)
 
     @staticmethod
     def cut(adjacency):
@@ -338,16 +341,15 @@ def _weight_of(element, weights):
 
 
 def _as_benefits(W):
-    """W >= 0 as a sparse matrix by columns, shape (n, D)."""
+    """W >= 0, shape (n, D): dense, or sparse by rows."""
     if scipy.sparse.issparse(W):
-        W = scipy.sparse.csc_array(W, dtype=np.float64, copy=True)
+        W = scipy.sparse.csr_array(W, dtype=np.float64, copy=True)
         W.sum_duplicates()
         as_array(W.data, "W.data", 1)
         require_at_least(W.data, 0.0, "W.data", ": the maximum over the empty set is 0")
     else:
         W = as_array(W, "W", 2)
         require_at_least(W, 0.0, "W", ": the maximum over the empty set is 0")
-        W = scipy.sparse.csc_array(W)
     if not W.shape[0]:
         raise ValueError("W has no rows: at least one item is needed")
     return W
@@ -356,6 +358,27 @@ def _as_benefits(W):
 def _items(subset, n):
     """The items whose bits are set."""
     return [i for i in range(n) if subset >> i & 1]
+
+
+def _sorted_columns(W):
+    """(pointers, items, weights): the positive entries of every column of W, the largest first."""
+    if scipy.sparse.issparse(W):
+        W = scipy.sparse.csc_array(W)
+        W.eliminate_zeros()
+        group = np.repeat(np.arange(W.shape[1]), np.diff(W.indptr))
+        order = np.lexsort((W.indices, -W.data, group))
+        return W.indptr.astype(np.int64), W.indices[order].astype(np.int32), W.data[order]
+    counts = np.count_nonzero(W, axis=0)
+    pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    items, weights = np.empty(pointers[-1], np.int32), np.empty(pointers[-1])
+    for first in range(0, W.shape[1], _COLUMNS):
+        block = -W[:, first : first + _COLUMNS].T
+        order = np.argsort(block, axis=1)
+        kept = np.arange(block.shape[1]) < counts[first : first + _COLUMNS, None]
+        part = slice(pointers[first], pointers[min(first + _COLUMNS, W.shape[1])])
+        items[part] = order[kept]
+        weights[part] = -np.take_along_axis(block, order, axis=1)[kept]
+    return pointers, items, weights
 
 
 MaximaParams = namedtuple("MaximaParams", "n linear pointers items weights")
@@ -411,21 +434,55 @@ class MaximaExtension(Multilinear):
     """
 
     def __init__(self, linear, W, utilities=None):
-        self.n, self.utilities = linear.size, utilities
-        W.eliminate_zeros()
-        group = np.repeat(np.arange(W.shape[1]), np.diff(W.indptr))
-        order = np.lexsort((W.indices, -W.data, group))
-        self._params = MaximaParams(
-            self.n, linear, W.indptr.astype(np.int64), W.indices[order].astype(np.int64), W.data[order]
-        )
+        self.n, self.linear, self.utilities = linear.size, linear, utilities
+        self._rows = W
+
+    @cached_property
+    def _params(self):
+        # Sorted once it is evaluated: a greedy choice reads rows of W alone. Only one of both is kept of a dense W, so
+        # that the memory stays below twice that of W.
+        params = MaximaParams(self.n, self.linear, *_sorted_columns(self._rows))
+        if not scipy.sparse.issparse(self._rows):
+            self._rows = None
+        return params
+
+    def __getstate__(self):
+        # The same whatever has been evaluated.
+        state = super().__getstate__()
+        state.pop("_params", None)
+        return state | {"_rows": self.rows()}
+
+    def rows(self):
+        """What item i is worth in group d, shape (n, D): an array, or a sparse matrix by rows, as it was given."""
+        if self._rows is not None:
+            return self._rows
+        _, _, pointers, items, weights = self._params
+        W = np.zeros((self.n, pointers.size - 1))
+        for first in range(0, W.shape[1], _COLUMNS):
+            last = min(first + _COLUMNS, W.shape[1])
+            part = slice(pointers[first], pointers[last])
+            columns = np.repeat(np.arange(first, last), np.diff(pointers[first : last + 1]))
+            W[items[part], columns] = weights[part]
+        return W
+
+    def restricted(self, items):
+        """The extension on some of the items alone, in the order given."""
+        utilities = None if self.utilities is None else self.utilities[items]
+        return MaximaExtension(self.linear[items], self.rows()[items], utilities)
 
     @property
     def W(self):
         """What item i is worth in group d, a sparse matrix of shape (n, D)."""
-        _, _, pointers, items, weights = self._params
-        W = scipy.sparse.csc_array((weights, items, pointers), shape=(self.n, pointers.size - 1), copy=True)
+        W = scipy.sparse.csc_array(self.rows())
+        W.eliminate_zeros()
         W.sort_indices()
         return W
+
+    def monotone_on(self, upper):
+        return True if self.linear.min() >= 0.0 else super().monotone_on(upper)
+
+    def nonnegative_on(self, upper):
+        return True if self.linear.min() >= 0.0 else super().nonnegative_on(upper)
 
     def curvature_bound(self, upper):
         # -d_ij f <= sum_d min(W_id, W_jd), attained at x = 0; weights are sorted within each group.
@@ -588,7 +645,7 @@ class SampledExtension(Multilinear):
     def __init__(self, function, n, n_samples, seed, nonnegative, monotone):
         as_function(function, "function", optional=False)
         self.n = as_count(n, "n", lower=1)
-        self._function, self._nonnegative, self._monotone = function, nonnegative, monotone
+        self.function, self._nonnegative, self._monotone = function, nonnegative, monotone
         self.declared = frozenset(
             name for name, value in (("nonnegative", nonnegative), ("monotone", monotone)) if value
         )
@@ -632,7 +689,7 @@ class SampledExtension(Multilinear):
         return sample, counts
 
     def _value_of(self, chosen):
-        return float(self._function(np.flatnonzero(chosen).tolist()))
+        return float(self.function(np.flatnonzero(chosen).tolist()))
 
 
 def _coverage(sets, element_weights=None):

@@ -47,6 +47,7 @@ from drsub_fast.engine.jit import kernel, separate
 from drsub_fast.engine.lapack import gemm, gesv, potrf, syrk, trsm
 from drsub_fast.engine.vector import add_scaled, assign, is_finite, slope
 from drsub_fast.objectives.base import Objective, derivative_along, register_objective
+from drsub_fast.objectives.similarity import FeatureKernel, as_features
 
 #: D = L - I.
 SoftmaxParams = namedtuple("SoftmaxParams", "D")
@@ -1130,17 +1131,20 @@ class Softmax(Objective):
         self._params = SoftmaxParams(L - np.eye(self.n))
 
     @classmethod
-    def from_features(cls, features, quality=None, *, similarity="cosine", unit_box=True):
+    def from_features(cls, features, quality=None, *, similarity="cosine", gamma=None, unit_box=True):
         """Softmax extension for items with feature vectors and qualities: L = diag(q) S diag(q).
 
         Parameters
         ----------
-        features : array_like, shape (n, k)
+        features : array_like or sparse matrix, shape (n, k)
             Feature vector of each item.
         quality : array_like, shape (n,), optional
             Quality q >= 0 of each item, 1 by default. An item by itself has log det q_i^2.
-        similarity : {"cosine", "inner"}
-            S holds the cosines of the feature vectors, or their inner products.
+        similarity : {"cosine", "inner", "rbf"}
+            S holds the cosines of the feature vectors, their inner products, or exp(-gamma |v_i - v_j|^2); see
+            `drsub_fast.objectives.similarity`.
+        gamma : float, optional
+            By default 1 / (k times the variance of the features).
         unit_box : bool, default True
             As for the class.
 
@@ -1166,15 +1170,11 @@ class Softmax(Objective):
         array([[1.   , 1.414],
                [1.414, 4.   ]])
         """
-        V = _checks.as_array(features, "features", 2)
-        if _checks.one_of(similarity, "similarity", ("cosine", "inner")) == "cosine":
-            norms = np.linalg.norm(V, axis=1, keepdims=True)
-            if not norms.all():
-                raise ValueError(f"features[{int(norms.argmin())}] is zero: it has no cosine; drop the item")
-            V /= norms
-        if quality is not None:
-            V *= _checks.as_vector(quality, "quality", n=len(V), lower=0.0)[:, None]
-        return cls(factor=V, unit_box=unit_box)
+        kernel = as_features(features, quality, similarity, gamma)
+        if isinstance(kernel, FeatureKernel):
+            return cls(factor=kernel.factor(), unit_box=unit_box)
+        items = np.arange(kernel.n)
+        return cls(kernel.block(items, items), unit_box=unit_box)
 
     def __getstate__(self):
         return super().__getstate__() | {"_corner": None}

@@ -5,9 +5,10 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy
 
 import drsub_fast as ds
-from drsub_fast.discrete import greedy
+from drsub_fast.discrete import exact, greedy
 
 
 def features(rng, n, rank):
@@ -27,6 +28,8 @@ def constraints(rng, n):
         ds.MatchingPolytope(edges, 4, 4, rng.integers(1, 3, 8)),
         ds.Box(np.ones(n)),
         ds.Budget(3.7, np.where(np.arange(n) == 2, 0.5, 1.0)),
+        ds.Polytope(rng.integers(0, 3, (2, n)), [3.0, 4.0], np.ones(n)),
+        ds.Ball(1.8, n),
     ]
 
 
@@ -51,7 +54,16 @@ def test_greedy_is_the_plain_greedy_choice():
         B = features(rng, 14, 8)
         L = B @ B.T
         items, value = plain_greedy(L, P)
-        for result in (ds.greedy_map(L, P), ds.greedy_map(features=B, constraint=P)):
+        norms = np.linalg.norm(B, axis=1)
+        for result in (
+            ds.greedy_map(L, P), ds.greedy_map(scipy.sparse.csr_array(L), P),
+            ds.greedy_map(features=B, constraint=P, similarity="inner"),
+            ds.greedy_map(features=3.0 * B / norms[:, None], quality=norms, constraint=P),
+            ds.greedy_map(features=scipy.sparse.csr_array(B), constraint=P, similarity="inner"),
+        ):  # fmt: skip
+            if isinstance(P, ds.Polytope) and not isinstance(P, ds.MatchingPolytope):
+                assert result.value >= value - 1e-9  # the choice by gain per weight may be better
+                continue
             np.testing.assert_array_equal(result.items, items)
             assert result.value == pytest.approx(value, rel=1e-10)
             assert (np.diff(np.exp(result.gains)) <= 1e-9).all() or not isinstance(P, (ds.Budget, ds.Box))
@@ -67,7 +79,7 @@ def test_enumeration_is_brute_force():
             items = np.flatnonzero(chosen)
             if items.size <= 5 and P.contains(chosen):
                 best = max(best, log_det(L, items))
-        for result in (ds.exact_map(L, P), ds.exact_map(features=B, constraint=P)):
+        for result in (ds.exact_map(L, P), ds.exact_map(features=B, constraint=P, similarity="inner")):
             assert result.value == pytest.approx(best, rel=1e-9)
             assert result.value == pytest.approx(log_det(L, result.items), rel=1e-9)
             assert result.gains.sum() == pytest.approx(result.value, rel=1e-9)
@@ -76,17 +88,20 @@ def test_enumeration_is_brute_force():
 
 def test_enumeration_of_twenty_items():
     B = features(np.random.default_rng(3), 20, 20)
-    result = ds.exact_map(features=B, constraint=20)
+    result = ds.exact_map(features=B, constraint=20, similarity="inner")
     assert result.value == pytest.approx(log_det(B @ B.T, result.items), rel=1e-9)
-    assert result.value >= ds.greedy_map(features=B, constraint=20).value - 1e-9
-    with pytest.raises(ValueError, match="21 items have 2"):
-        ds.exact_map(np.eye(21), 3)
+    assert result.value >= ds.greedy_map(features=B, constraint=20, similarity="inner").value - 1e-9
+    with pytest.raises(ValueError, match="25 items have 2"):
+        ds.exact_map(np.eye(25), 3)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_a_kernel_of_rank_five_gives_five_items(scale):
     B = np.sqrt(scale) * features(np.random.default_rng(4), 50, 5)
-    for result in (ds.greedy_map(B @ B.T, 10, full=True), ds.greedy_map(features=B, constraint=10, full=True)):
+    for result in (
+        ds.greedy_map(B @ B.T, 10, full=True),
+        ds.greedy_map(features=B, constraint=10, full=True, similarity="inner"),
+    ):
         assert result.items.size == 5
         assert np.unique(result.items).size == 5
         assert "rank of the kernel is exhausted" in result.message
@@ -122,16 +137,24 @@ def test_bad_kernels_are_named():
     with pytest.raises(ValueError, match="not positive semidefinite: the squared gain of item 1 fell to -1"):
         ds.greedy_map([[2.0, 2.0], [2.0, 1.0]], 2)
     L = np.eye(150)
-    L[140, 3] = 1.0
+    L[3, 3], L[140, 3] = 2.0, 1.0
     with pytest.raises(ValueError, match=r"L\[3, 140\] = 0 but L\[140, 3\] = 1"):
         ds.greedy_map(L, 1)
     with pytest.raises(TypeError, match="either L or features"):
         ds.greedy_map(constraint=2)
     with pytest.raises(ValueError, match="the kernel has 2 items, the constraint 3"):
         ds.greedy_map(np.eye(2), ds.Box(np.ones(3)))
-    with pytest.raises(ds.UnsupportedError, match="Knapsack is no bipartite constraint"):
-        ds.greedy_map(np.eye(2), ds.Knapsack([1.0, 1.0], 1.0))
+    with pytest.raises(TypeError, match="give size=k for exactly k items, or constraint="):
+        ds.greedy_map(np.eye(2))
+    with pytest.raises(ds.UnsupportedError, match="Simplex is not down-closed"):
+        ds.greedy_map(np.eye(2), ds.Simplex(2))
+    with pytest.raises(ValueError, match="size = 3 is more than the 2 items there are"):
+        ds.greedy_map(np.eye(2), size=3)
+    with pytest.raises(ValueError, match="size = 2, but the constraint lets no more than 1 items in"):
+        ds.greedy_map(np.eye(2), ds.Budget(1, np.ones(2)), size=2)
+    with pytest.raises(ValueError, match=r"L\[0, 1\] = nan is not finite"):
+        ds.greedy_map([[1.0, np.nan], [np.nan, 1.0]], size=2)
 
 
 def test_examples():
-    assert doctest.testmod(greedy).failed == 0
+    assert doctest.testmod(greedy).failed == doctest.testmod(exact).failed == 0

@@ -7,7 +7,7 @@ import pytest
 
 import drsub_fast as ds
 from drsub_fast.discrete import rounding
-from drsub_fast.discrete.bipartite import as_bipartite
+from drsub_fast.discrete.pipage import can_pipage, pipage, random_end
 
 N = 12
 
@@ -40,21 +40,22 @@ def is_a_set_of(P, result):
     return np.unique(result.items).size == result.items.size and P.contains(chosen)
 
 
-@pytest.mark.parametrize("method", ["pipage", "threshold", "randomized"])
+@pytest.mark.parametrize("method", ["auto", "pipage", "threshold", "randomized"])
 def test_rounded_sets_are_feasible_and_their_values_true(method):
     rng = np.random.default_rng(1)
     f = extension(rng)
     others = [ds.Knapsack(rng.random(N), 2.0, np.ones(N)), ds.Polytope(rng.random((2, N)), [2, 2], np.ones(N))]
     for P in [*bipartite_sets(rng), *others]:
         x = fractional_point(P, rng)
-        if method == "pipage" and P in others:
-            with pytest.raises(ds.UnsupportedError, match="no bipartite constraint"):
+        if method == "pipage" and not can_pipage(P):
+            with pytest.raises(ds.UnsupportedError, match="pipage cannot treat a Polytope"):
                 ds.round_solution(f, P, x, method=method)
             continue
         result = ds.round_solution(f, P, x, method=method, seed=3)
         assert is_a_set_of(P, result)
         assert result.value == pytest.approx(f.set_value(result.items), rel=1e-12)
         assert result.fractional_value == pytest.approx(f.value(x), rel=1e-12)
+        assert result.lost == result.fractional_value - result.value
         again = ds.round_solution(f, P, x, method=method, seed=3)
         np.testing.assert_array_equal(again.items, result.items)
 
@@ -68,17 +69,16 @@ def test_pipage_loses_nothing_on_a_multilinear_extension():
             x = fractional_point(P, rng)
             result = ds.round_solution(f, P, x)
             assert result.value >= f.value(x) - 1e-9
-            # Two values for each move, each move makes one entry integral; one value for x and one for the set.
-            assert result.n_values <= 2 * N + 2
+            # One gradient for each move, each move makes one entry integral; one value for x and one for the set.
+            assert result.n_values <= N + 2
 
 
 def test_randomized_rounding_keeps_the_marginals():
     rng = np.random.default_rng(3)
     for P in bipartite_sets(rng)[2:4]:
         x = fractional_point(P, rng)
-        family, n_draws = as_bipartite(P), 2000
-        choose = rounding._random_end(np.random.default_rng(4))
-        mean = np.mean([rounding._pipage(choose, family, x) for _ in range(n_draws)], axis=0)
+        n_draws, choose = 2000, random_end(np.random.default_rng(4))
+        mean = np.mean([pipage(P, x, choose) for _ in range(n_draws)], axis=0)
         # Four standard deviations of a mean of 0/1 draws.
         assert np.abs(mean - x).max() <= 4.0 * np.sqrt(0.25 / n_draws)
 
@@ -107,7 +107,7 @@ def test_log_det_through_every_step():
         for _ in range(3):
             B = 1.5 * rng.standard_normal((N, 6))
             f = ds.Softmax(factor=B)
-            best = ds.exact_map(features=B, constraint=P).value
+            best = ds.exact_map(B @ B.T, P).value
             x = fractional_point(P, rng)
             for method in ("pipage", "threshold", "randomized"):
                 plain = ds.round_solution(f, P, x, method)
@@ -136,7 +136,64 @@ def test_improvement_ends_where_no_single_item_helps():
     neighbours = [chosen | {j} for j in range(N)] + [chosen - {i} for i in chosen]
     neighbours += [chosen - {i} | {j} for i in chosen for j in range(N)]
     assert max(map(log_det, neighbours)) <= result.value + 1e-8
-    assert result.n_values <= 60
+
+
+def set_value(f, items):
+    chosen = np.zeros(f.n)
+    chosen[list(items)] = 1.0
+    return f.value(chosen)
+
+
+@pytest.mark.parametrize("kind", ["softmax", "coverage", "flid", "cut", "quadratic"])
+def test_no_single_move_betters_an_improved_set(kind):
+    rng = np.random.default_rng(11)
+    for _ in range(3):
+        B, A = 1.2 * rng.standard_normal((N, 8)), np.triu(rng.random((N, N)), 1)
+        f = {
+            "softmax": lambda: ds.Softmax(factor=B),
+            "coverage": lambda: extension(rng),
+            "flid": lambda: ds.Multilinear.flid(rng.random(N), rng.random((N, 4)) * (rng.random((N, 4)) < 0.6)),
+            "cut": lambda: ds.Multilinear.cut(A + A.T),
+            "quadratic": lambda: ds.Quadratic(-A - A.T, rng.random(N) * 3.0),
+        }[kind]()
+        for P in (ds.Budget(4, np.ones(N)), ds.PartitionMatroid(np.arange(N) % 3, [2, 1, 1]),
+                  ds.Knapsack(0.3 + rng.random(N), 2.5, np.ones(N))):  # fmt: skip
+            for size in (None, 3):
+                S = set(ds.improve_set(f, P, [0], size=size).items.tolist())
+                moves = [S - {i} | {j} for i in S for j in range(N) if j not in S]
+                if size is None:
+                    moves += [S | {j} for j in range(N)] + [S - {i} for i in S]
+                else:
+                    assert len(S) == size
+                fitting = [T for T in moves if P.contains(np.isin(np.arange(N), list(T)).astype(float))]
+                assert kind in ("cut", "quadratic") or all(set_value(f, T) <= set_value(f, S) + 1e-8 for T in fitting)
+                assert P.contains(np.isin(np.arange(N), list(S)).astype(float))
+                assert set_value(f, S) >= set_value(f, [0]) - 1e-9 or size is not None
+
+
+def test_a_size_is_kept():
+    rng = np.random.default_rng(12)
+    f, P = extension(rng), ds.Budget(4, np.ones(N))
+    for k in (1, 4):
+        for method in ("auto", "threshold", "randomized"):
+            assert ds.round_solution(f, P, np.full(N, 4 / N), method, size=k).items.size == k
+    with pytest.raises(ValueError, match="size = 5, but the constraint lets no more than 4 items in"):
+        ds.round_solution(f, P, np.zeros(N), size=5)
+
+
+def test_a_knapsack_loses_at_most_one_item():
+    rng = np.random.default_rng(13)
+    for _ in range(20):
+        f, weights = extension(rng), 0.2 + rng.random(N)
+        P = ds.Knapsack(weights, 2.0, np.ones(N))
+        x = fractional_point(P, rng)
+        pipage_alone = ds.round_solution(f, P, x, "pipage")
+        assert weights[pipage_alone.items].sum() <= 2.0 * (1 + 1e-9)
+        # f(x) <= F(S) + F(the item dropped), since the last point has one fractional item.
+        assert pipage_alone.lost <= max(f.set_value([i]) for i in range(N)) + 1e-9
+        best = ds.round_solution(f, P, x)
+        assert best.value >= pipage_alone.value - 1e-12
+        assert best.value >= ds.greedy(f, P).value - 1e-12
 
 
 def test_a_set_of_dependent_items_is_left():

@@ -1,0 +1,105 @@
+"""The best set of items of a small kernel, by branch and bound.
+
+A node is a set; its children add one more of the items that come after in the order of the squared gains d_j^2 there,
+the largest first. log det is submodular, so no set below the children from j on is worth more than the node and the r
+largest log d_i^2 among those, r being how many items may still join. Depth first, from the set that greedy choice and
+swaps found.
+"""
+
+import numpy as np
+
+from drsub_fast.discrete.greedy import as_item_kernel, choose, described
+from drsub_fast.discrete.item_set import MapResult, log_det
+from drsub_fast.discrete.packing import as_packing
+from drsub_fast.discrete.swaps import improve_by_moves
+
+#: Most items: their 2^24 sets would take minutes where no bound cuts any off.
+MOST_ITEMS = 24
+#: A squared gain below this part of the largest diagonal entry is that of a dependent item.
+_DEPENDENT = 1e-13
+
+#: A set must be better than the best known by this much, relatively.
+_BETTER = 1e-12
+
+
+def exact_map(L=None, constraint=None, *, features=None, quality=None, size=None, similarity="cosine", gamma=None):
+    """The set of largest log det L_SS among all that are allowed, by branch and bound, of at most 24 items.
+
+    Parameters
+    ----------
+    L, constraint, features, quality, size, similarity, gamma
+        As for `greedy_map`.
+
+    Returns
+    -------
+    MapResult
+        Without a ``size`` the empty set, of value 0, where no determinant is above 1. Its bound is its value.
+
+    Raises
+    ------
+    ValueError
+        For more than 24 items, and as `greedy_map`.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> ds.exact_map([[4.0, 3.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 2.0]], 2).items
+    array([0, 2])
+    """
+    kernel = as_item_kernel(L, features, quality, similarity, gamma)
+    if kernel.n > MOST_ITEMS:
+        raise ValueError(
+            f"{kernel.n} items have 2^{kernel.n} subsets; exact_map takes at most {MOST_ITEMS}, map_dpp proves a bound"
+        )
+    return exact_set(kernel, as_packing(constraint, kernel.n, size), size)
+
+
+def exact_set(kernel, family, size):
+    """`exact_map` for arguments that are checked."""
+    start = improve_by_moves(kernel, family, choose(kernel, family, size)[0], size)
+    items, _ = _best_set(kernel, family, size, start, _DEPENDENT * kernel.diagonal.max())
+    message = "no other feasible set is better: branch and bound looked at them all"
+    return MapResult(
+        items=items, order=items, **described(kernel, family, items, size, message, bound=log_det(kernel, items))
+    )
+
+
+def _best_set(kernel, family, size, start, dependent):
+    """(items, value) of the best set of at most ``family.most`` items or, with a ``size``, of exactly that many.
+
+    ``start`` is a set of the family, of the size if there is one. Every set of a size is worth -inf where the start is
+    and nothing better is found.
+    """
+    n = kernel.n
+    L = kernel.block(np.arange(n), np.arange(n))
+    most = family.most if size is None else size
+    best, best_value = np.sort(start), log_det(kernel, start)
+    if size is None and best_value < 0.0:
+        best, best_value = np.empty(0, np.int64), 0.0
+
+    def visit(chosen, value, squared, C, candidates, load):
+        nonlocal best, best_value
+        depth = len(chosen)
+        if (size is None or depth == size) and value > best_value + _BETTER * (1.0 + abs(best_value)):
+            best, best_value = np.sort(chosen), value
+        left = most - depth
+        if left == 0:
+            return
+        candidates = candidates[(squared[candidates] > dependent) & family.fit(load, candidates)]
+        candidates = candidates[np.argsort(-squared[candidates], kind="stable")]
+        gains = np.log(squared[candidates])
+        sums = np.concatenate([[0.0], np.cumsum(gains if size is not None else np.maximum(gains, 0.0))])
+        for place, j in enumerate(candidates):
+            end = place + left
+            if size is not None and end > candidates.size:
+                return
+            if value + sums[min(end, candidates.size)] - sums[place] <= best_value + _BETTER * (1.0 + abs(best_value)):
+                return
+            row = (L[j] - C[:depth, j] @ C[:depth]) / np.sqrt(squared[j])
+            C[depth] = row
+            below = load.copy()
+            family.add(below, j)
+            visit([*chosen, j], value + gains[place], squared - row * row, C, candidates[place + 1 :], below)
+
+    visit([], 0.0, kernel.diagonal, np.zeros((most, n)), np.flatnonzero(family.allowed), family.no_load())
+    return best, best_value

@@ -1,0 +1,100 @@
+"""What a choice of items returns: the items, what each is worth, and how good the set can still be."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class MapResult:
+    """A set of items with a large determinant.
+
+    Attributes
+    ----------
+    items : ndarray of int
+        The items, each once: in the order of choice from `greedy_map`, increasing from `exact_map` and `map_dpp`.
+    value : float
+        log det of the kernel's block of these items; 0 for no item, -inf for dependent ones.
+    gains : ndarray
+        What each item added to the value when it joined, in the order of ``order``.
+    order : ndarray of int
+        The items in the order of choice.
+    bound : float
+        Proven upper bound on the value of every set that was allowed: of that size where ``size`` was given.
+    message : str
+        Why the choice ended, and whether it has fewer items than allowed.
+    """
+
+    items: np.ndarray
+    value: float
+    gains: np.ndarray
+    order: np.ndarray
+    bound: float
+    message: str
+
+    @property
+    def ratio(self):
+        """The determinant of these items over the largest that the bound allows, exp(value - bound), in [0, 1]."""
+        return float(np.exp(self.value - self.bound)) if self.value > -np.inf else 0.0
+
+    @property
+    def table(self):
+        """Columns by name, one entry an item in the order of choice: item, gain, and the value so far.
+
+        ``pandas.DataFrame(result.table)`` shows it.
+        """
+        return {"item": self.order, "gain": self.gains, "value": np.cumsum(self.gains)}
+
+    def __str__(self):
+        lines = [f"{'item':>8}{'gain':>14}{'log det':>14}"]
+        rows = zip(*self.table.values(), strict=True)
+        lines += [f"{item:8}{gain:14.6g}{value:14.6g}" for item, gain, value in rows]
+        lines.append(f"{self.items.size} items, log det {self.value:.6g}, at most {self.bound:.6g}: {self.message}")
+        return "\n".join(lines)
+
+
+#: Squared pivots below this part of the largest diagonal entry are rounding: the block is singular.
+_SINGULAR = 1e-14
+
+
+def log_det(kernel, items):
+    """log det of the kernel's block of some items; 0 for none, -inf for a singular block."""
+    block = kernel.block(items, items)
+    if not block.size or np.isneginf(_gains(block)).any():
+        return -np.inf if block.size else 0.0
+    return float(np.linalg.slogdet(block)[1])
+
+
+def gains_in_order(kernel, items):
+    """What each item adds to log det when it joins those before it; -inf where it is dependent on them."""
+    return _gains(kernel.block(items, items))
+
+
+def _gains(block):
+    squared, C = block.diagonal().copy(), np.zeros_like(block)
+    least = _SINGULAR * squared.max(initial=0.0)
+    try:
+        pivots = np.linalg.cholesky(block).diagonal() ** 2
+    except np.linalg.LinAlgError:
+        pivots = np.zeros(len(block))
+        for t in range(len(block)):
+            pivots[t] = squared[t]
+            if squared[t] > least:
+                C[t] = (block[t] - C[:t, t] @ C[:t]) / np.sqrt(squared[t])
+                squared -= C[t] ** 2
+    with np.errstate(divide="ignore"):
+        return np.log(np.where(pivots > least, pivots, 0.0))
+
+
+def by_gain(kernel, items):
+    """The items of a set in the order of a greedy choice among them."""
+    block = kernel.block(items, items)
+    squared, C = block.diagonal().copy(), np.zeros_like(block)
+    left, order = np.ones(len(block), bool), np.empty(len(block), np.int64)
+    for t in range(len(block)):
+        j = order[t] = int(np.where(left, squared, -np.inf).argmax())
+        left[j] = False
+        if squared[j] > 0.0:
+            C[t] = (block[j] - C[:t, j] @ C[:t]) / np.sqrt(squared[j])
+            squared -= C[t] ** 2
+    return items[order]

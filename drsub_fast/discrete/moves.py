@@ -1,0 +1,237 @@
+"""Better sets by single additions, removals and exchanges, for any objective.
+
+Three ways, by what a move costs:
+
+- softmax extensions: `drsub_fast.discrete.swaps`, O(1) a trial;
+- extensions by maxima: with the best and the second best weight of every customer among the chosen items, one pass
+  over an item's row tells what it is worth in exchange for each of them (as in the local search for k-medoids of
+  Schubert and Rousseeuw 2019);
+- others: the gradient at the 0/1 vector ranks the candidates (its entries are the gains of a multilinear f), and the
+  first of each kind is evaluated.
+"""
+
+import numpy as np
+import scipy
+
+from drsub_fast.discrete.greedy import as_item_kernel
+from drsub_fast.discrete.swaps import improve_by_moves, resized
+from drsub_fast.objectives.multilinear import MaximaExtension
+from drsub_fast.objectives.softmax import Softmax
+
+#: A move must raise the value by this part of 1 + its absolute value.
+_BETTER = 1e-10
+
+
+def improved(f, family, items, size=None, exchanges=True):
+    """(items, n_values): a set that no single move betters, of exactly ``size`` items if that is given.
+
+    Parameters
+    ----------
+    f : Objective
+    family : Packing
+    items : ndarray of int
+        A set of the family.
+    size : int, optional
+    exchanges : bool, default True
+        Otherwise the set is only brought to its size.
+    """
+    if isinstance(f, Softmax) and f.unit_box:
+        kernel = as_item_kernel(f)
+        if size is not None:
+            items = resized(kernel, family, items, size)
+        return (improve_by_moves(kernel, family, items, size) if exchanges else items), 0
+    state = (_Maxima if isinstance(f, MaximaExtension) else _ByGradient)(f, family, items)
+    if size is not None:
+        _resize(state, size)
+    if exchanges:
+        while (size is None and (state.add() or state.remove())) or state.exchange():
+            pass
+    return np.array(sorted(state.S), dtype=np.int64), state.n_values
+
+
+def _resize(state, size):
+    while len(state.S) > size:
+        state.remove(forced=True)
+    while len(state.S) < size:
+        if not state.add(forced=True):
+            state.become(state.family.some(size))
+
+
+class _State:
+    """A set on its way, with the loads of the family; `add`, `remove` and `exchange` make the best such move.
+
+    They return whether they did: without ``forced`` only if the value rises.
+    """
+
+    def __init__(self, f, family, items):
+        self.f, self.family, self.n_values = f, family, 0
+        self.S = list(map(int, items))
+        self.load = family.load(self.S)
+
+    def least(self):
+        return _BETTER * (1.0 + abs(self.value))
+
+    def outside(self):
+        outside = self.family.allowed.copy()
+        outside[self.S] = False
+        return np.flatnonzero(outside)
+
+    def fitting(self, load):
+        items = self.outside()
+        return items if self.family.is_count else items[self.family.fit(load, items)]
+
+    def without(self, item):
+        load = self.load.copy()
+        self.family.add(load, item, -1.0)
+        return load
+
+    def put(self, item):
+        self.S.append(int(item))
+        self.family.add(self.load, item)
+
+    def become(self, items):
+        self.S = list(map(int, items))
+        self.load = self.family.load(self.S)
+        self.renew()
+
+    def drop(self, item):
+        self.S.remove(int(item))
+        self.family.add(self.load, item, -1.0)
+
+
+class _Maxima(_State):
+    """``near``: the place in S of the best item of every customer, ``best`` and ``second`` the two best weights."""
+
+    def __init__(self, f, family, items):
+        super().__init__(f, family, items)
+        self.W, self.linear = f.rows(), f.linear
+        self.next = 0
+        self.renew()
+
+    def row(self, item):
+        if not scipy.sparse.issparse(self.W):
+            return self.W[item]
+        row = np.zeros(self.W.shape[1])
+        own = slice(self.W.indptr[item], self.W.indptr[item + 1])
+        row[self.W.indices[own]] = self.W.data[own]
+        return row
+
+    def renew(self):
+        D = self.W.shape[1]
+        rows = np.zeros((len(self.S) + 2, D))
+        for place, item in enumerate(self.S):
+            rows[place] = self.row(item)
+        self.near = rows.argmax(axis=0)
+        every = np.arange(D)
+        self.best = rows[self.near, every]
+        rows[self.near, every] = -1.0
+        self.second = np.maximum(rows.max(axis=0), 0.0)
+        self.value = float(self.linear[self.S].sum() + self.best.sum())
+
+    def gain(self, item):
+        self.n_values += 1
+        return self.linear[item] + np.maximum(self.row(item) - self.best, 0.0).sum()
+
+    def add(self, forced=False):
+        items = self.fitting(self.load) if len(self.S) < self.family.most else []
+        if not len(items):
+            return False
+        gains = np.array([self.gain(j) for j in items])
+        if not (forced or gains.max() > self.least()):
+            return False
+        self.put(items[int(gains.argmax())])
+        self.renew()
+        return True
+
+    def losses(self):
+        return self.linear[self.S] + np.bincount(self.near, self.best - self.second, len(self.S) + 2)[: len(self.S)]
+
+    def remove(self, forced=False):
+        if not self.S:
+            return False
+        losses = self.losses()
+        if not (forced or losses.min() < -self.least()):
+            return False
+        self.drop(self.S[int(losses.argmin())])
+        self.renew()
+        return True
+
+    def exchange(self):
+        """The best exchange for the first item, from where the last search ended, that has one."""
+        items, count = self.outside(), len(self.S)
+        if not count:
+            return False
+        without = None if self.family.is_count else [self.without(i) for i in self.S]
+        losses = self.losses()
+        start = int(np.searchsorted(items, self.next))
+        for j in np.roll(items, -start):
+            self.n_values += 1
+            row = self.row(j)
+            above = np.maximum(row, self.best)
+            gain = self.linear[j] + above.sum() - self.best.sum()
+            # Without the item in S that is best for a customer, the better of j and the second best takes its place.
+            kept = np.bincount(self.near, np.maximum(row, self.second) - above + self.best - self.second, count + 2)
+            change = gain - losses + kept[:count]
+            for place in np.argsort(-change, kind="stable"):
+                if change[place] <= self.least():
+                    break
+                if without is None or self.family.fit(without[place], np.array([j]))[0]:
+                    self.drop(self.S[place])
+                    self.put(j)
+                    self.next = int(j) + 1
+                    self.renew()
+                    return True
+        return False
+
+
+class _ByGradient(_State):
+    """f and its gradient at the 0/1 vector."""
+
+    def __init__(self, f, family, items):
+        super().__init__(f, family, items)
+        self.renew()
+        if self.value == -np.inf:  # a set of dependent items: anew
+            self.become([])
+
+    def renew(self):
+        self.value, self.grad = self.evaluate(self.S)
+
+    def evaluate(self, items):
+        self.n_values += 1
+        x = np.zeros(self.family.n)
+        x[items] = 1.0
+        value, grad = self.f.value_and_gradient(x)
+        return (-np.inf if np.isnan(value) else value), grad
+
+    def accept(self, items, forced=False):
+        value, grad = self.evaluate(items)
+        if not (forced or value > self.value + self.least()):
+            return False
+        self.S, self.value, self.grad = list(items), value, grad
+        self.load = self.family.load(self.S)
+        return True
+
+    def add(self, forced=False):
+        items = self.fitting(self.load) if len(self.S) < self.family.most else np.empty(0, np.int64)
+        if not items.size:
+            return False
+        j = items[int(self.grad[items].argmax())]
+        return (forced or self.grad[j] > 0.0) and self.accept([*self.S, int(j)], forced)
+
+    def remove(self, forced=False):
+        if not self.S:
+            return False
+        i = min(self.S, key=lambda i: self.grad[i])
+        return self.accept([j for j in self.S if j != i], forced)
+
+    def exchange(self):
+        for i in sorted(self.S, key=lambda i: self.grad[i]):
+            rest = [j for j in self.S if j != i]
+            items = self.fitting(self.without(i))
+            if not items.size:
+                continue
+            grad = self.evaluate(rest)[1]
+            j = items[int(grad[items].argmax())]
+            if self.accept([*rest, int(j)]):
+                return True
+        return False

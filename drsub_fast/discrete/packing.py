@@ -1,0 +1,253 @@
+"""Sets of items under packing rows: what fits, at the cost of the rows that an item is in.
+
+The 0/1 points of every down-closed set of the package but the curved ones are the sets S of items with
+sum_{i in S} w_ri <= c_r for some rows r of weights w >= 0: one row of ones for a budget, a row a group for a partition
+matroid, a row a node for a matching, a row of weights for a knapsack, the rows of A for a polytope. Each item lists its
+rows; a row that nothing can overload is left out, so that a mere number of items costs nothing.
+"""
+
+from copy import copy
+
+import numpy as np
+import scipy
+
+from drsub_fast._checks import as_count
+from drsub_fast.errors import UnsupportedError
+from drsub_fast.sets.base import FeasibleSet
+from drsub_fast.sets.box import Box
+from drsub_fast.sets.knapsack import DisjointKnapsacks
+from drsub_fast.sets.polytope import Polytope
+
+#: Part of a capacity that a load may exceed it by: rounding.
+_SLACK = 1e-10
+
+
+class Packing:
+    """Sets of at most ``most`` items whose load is within capacity in every row.
+
+    Attributes
+    ----------
+    n : int
+        Number of items.
+    most : int
+        Most items of a set, as far as it is known without solving anything.
+    allowed : ndarray of bool, shape (n,)
+        Whether an item fits by itself.
+    rows : ndarray of int, shape (n, p)
+        The rows that each item is in; unused places name a row without limit, the last one.
+    weights : ndarray, shape (n, p)
+    capacity : ndarray
+        Of each row, the slack for rounding included.
+    """
+
+    nested = False
+    #: The set that this is the family of; None for a mere number of items.
+    P = None
+
+    def __init__(self, rows, weights, capacity, upper, most=None):
+        self.n = upper.size
+        slack = _SLACK * np.maximum(capacity, 1e-300)
+        totals = np.bincount(rows.ravel(), weights.ravel(), minlength=capacity.size)
+        binds = totals > capacity + slack
+        keep = binds[rows].any(axis=0)
+        rows, weights = rows[:, keep], weights[:, keep]
+        free = capacity.size
+        self.rows = np.where(binds[rows], rows, free)
+        self.weights = np.where(binds[rows], weights, 0.0)
+        self.capacity = np.append(capacity + slack, np.inf)
+        self.allowed = (upper >= 1.0 - 1e-9) & self.fit(self.no_load(), np.arange(self.n))
+        self.most = int(self.allowed.sum())
+        if most is not None:
+            self.most = min(self.most, most)
+        if self.rows.shape[1] and self.n:
+            self.most = min(self.most, self._most_by_rows())
+
+    @property
+    def is_count(self):
+        """Whether all sets of at most ``most`` allowed items are in the family."""
+        return self.rows.shape[1] == 0
+
+    @property
+    def n_sides(self):
+        """The most rows that an item is in: 2 for a matching."""
+        return self.rows.shape[1]
+
+    @property
+    def depth(self):
+        """A number of rows p for which greedy keeps 1 / (p + 1) of the maximum: 1 for nested rows, else `n_sides`."""
+        return 1 if self.nested else self.n_sides
+
+    @property
+    def is_weighted(self):
+        """Whether items use different parts of a row."""
+        used = self.weights[self.rows < self.capacity.size - 1]
+        return bool(used.size and used.max() > used.min())
+
+    def relative_weight(self):
+        """The parts of the capacities that each item uses, summed; a little for an item that uses none."""
+        parts = (self.weights / self.capacity[self.rows]).sum(axis=1)
+        return np.maximum(parts, 1e-9 * parts.max(initial=1e-300))
+
+    def without(self, items):
+        """The family on the other items; the rows are shared."""
+        other = copy(self)
+        other.allowed = self.allowed.copy()
+        other.allowed[items] = False
+        return other
+
+    def no_load(self):
+        """Loads of the empty set."""
+        return np.zeros(self.capacity.size)
+
+    def load(self, items):
+        """Loads of a set, shape (n_rows + 1,)."""
+        items = np.asarray(items, dtype=np.int64)
+        return np.bincount(self.rows[items].ravel(), self.weights[items].ravel(), minlength=self.capacity.size)
+
+    def add(self, load, item, sign=1.0):
+        """Brings the loads up to date when an item joins (or, with sign -1, leaves)."""
+        np.add.at(load, self.rows[item], sign * self.weights[item])
+
+    def fit(self, load, items):
+        """Whether each of some items fits beside the loads."""
+        rows = self.rows[items]
+        return (load[rows] + self.weights[items] <= self.capacity[rows]).all(axis=1)
+
+    def some(self, size):
+        """Any set of ``size`` items: the lightest that fit one after the other, or a vertex of the set.
+
+        Raises
+        ------
+        ValueError
+            If neither has so many.
+        """
+        items, load = [], self.no_load()
+        for j in np.argsort(self.relative_weight(), kind="stable"):
+            if len(items) < size and self.allowed[j] and self.fit(load, np.array([j]))[0]:
+                items.append(int(j))
+                self.add(load, j)
+        if len(items) < size and self.P is not None:
+            v = self.P.lmo(np.ones(self.n), np.minimum(self.P.upper, 1.0))
+            vertex = np.flatnonzero(v > 1.0 - 1e-9)
+            items = vertex[:size].tolist() if vertex.size > len(items) else items
+        if len(items) < size:
+            raise ValueError(f"size = {size}, but no set of more than {len(items)} items was found in the constraint")
+        return np.array(sorted(items), dtype=np.int64)
+
+    def _most_by_rows(self):
+        """The most items as a bound over rows that share no item: each column of ``rows`` that covers all items."""
+        best = self.n
+        for column in range(self.rows.shape[1]):
+            rows, weights = self.rows[:, column], self.weights[:, column]
+            order = np.lexsort((weights, rows))
+            start = np.flatnonzero(np.diff(rows[order], prepend=-1))
+            total = np.cumsum(weights[order])
+            before = np.repeat((total - weights[order])[start], np.diff(np.append(start, order.size)))
+            counted = self.allowed[order] & (total - before <= self.capacity[rows[order]] * (1.0 + _SLACK))
+            best = min(best, int(counted.sum()))
+        return best
+
+
+def as_packing(constraint, n, size=None):
+    """The family of a constraint: a number of items, a down-closed set, or None.
+
+    Parameters
+    ----------
+    constraint : int, FeasibleSet or None
+    n : int
+        Number of items there are.
+    size : int, optional
+        A number of items that a set is to have.
+
+    Raises
+    ------
+    TypeError
+        For neither a constraint nor a size.
+    ValueError
+        For sizes that differ, or a size that no set has.
+    UnsupportedError
+        For a set that is not down-closed.
+    """
+    if constraint is None and size is None:
+        raise TypeError("give size=k for exactly k items, or constraint= a number of items at most or a set")
+    if size is not None:
+        size = as_count(size, "size", lower=1)
+        if size > n:
+            raise ValueError(f"size = {size} is more than the {n} items there are")
+    if isinstance(constraint, FeasibleSet):
+        if constraint.n != n:
+            raise ValueError(f"the kernel has {n} items, the constraint {constraint.n}")
+        family = _of_set(constraint)
+        family.P = constraint
+    else:
+        most = n if constraint is None else as_count(constraint, "constraint")
+        family = _count(np.ones(n), most)
+    if size is not None and size > family.most:
+        raise ValueError(f"size = {size}, but the constraint lets no more than {family.most} items in")
+    return family
+
+
+def _count(upper, most):
+    return Packing(np.zeros((upper.size, 0), np.int64), np.zeros((upper.size, 0)), np.zeros(0), upper, most)
+
+
+def require_down_closed(P):
+    """Raise UnsupportedError for a set from whose points items cannot be left out."""
+    if not P.is_down_closed:
+        raise UnsupportedError(f"{type(P).__name__} is not down-closed: items cannot be left out to make a set fit")
+
+
+def _of_set(P):
+    require_down_closed(P)
+    if isinstance(P, Box):
+        return _count(P.upper, P.n)
+    if isinstance(P, DisjointKnapsacks):
+        if P.capacities.size == 1 and (P.weights == 1.0).all():
+            return _count(P.upper, int(np.floor(P.capacities[0] * (1.0 + _SLACK))))
+        return Packing(P.groups[:, None], P.weights[:, None], P.capacities, P.upper)
+    if isinstance(P, Polytope):
+        return Packing(*_by_items(P.A), P.b, P.upper)
+    return ByMembership(P)
+
+
+class ByMembership(Packing):
+    """The 0/1 points of a down-closed set that is no polytope, by its own test: O(n) an item. Loads are 0/1 vectors."""
+
+    def __init__(self, P):
+        self.P = P
+        super().__init__(np.zeros((P.n, 0), np.int64), np.zeros((P.n, 0)), np.zeros(0), P.upper)
+
+    @property
+    def is_count(self):
+        return False
+
+    def no_load(self):
+        return np.zeros(self.n)
+
+    def load(self, items):
+        load = np.zeros(self.n)
+        load[np.asarray(items, dtype=np.int64)] = 1.0
+        return load
+
+    def add(self, load, item, sign=1.0):
+        load[item] += sign
+
+    def fit(self, load, items):
+        fits = np.zeros(len(items), bool)
+        for place, item in enumerate(items):
+            load[item] += 1.0
+            fits[place] = self.P.contains(load)
+            load[item] -= 1.0
+        return fits
+
+
+def _by_items(A):
+    """(rows, weights), each (n, p): the nonzeros of every column of A, filled up with row 0 and weight 0."""
+    A = scipy.sparse.csc_array(A)
+    counts = np.diff(A.indptr)
+    p = int(counts.max(initial=0))
+    place = np.arange(A.nnz) - np.repeat(A.indptr[:-1], counts)
+    item = np.repeat(np.arange(A.shape[1]), counts)
+    rows, weights = np.zeros((A.shape[1], p), np.int64), np.zeros((A.shape[1], p))
+    rows[item, place], weights[item, place] = A.indices, A.data
+    return rows, weights

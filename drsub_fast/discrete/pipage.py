@@ -1,0 +1,159 @@
+"""Pipage: a fractional point becomes a 0/1 vector by moves along lines on which the constraint stays as tight.
+
+A rule says which end of a line to go to: `rising_end` and `better_end` keep the value of f, `random_end` keeps the
+expectation of every entry.
+
+Items of disjoint groups (a budget, a partition matroid, a knapsack) move in pairs within a group, along
+e_i / w_i - e_j / w_j, until one of them is 0 or 1; the other meets the next fractional item of its group. Edges of a
+bipartite graph move along a cycle, or a path between two nodes of fractional degree 1, of fractional edges: t onto
+its odd and -t onto its even edges.
+"""
+
+import numpy as np
+
+from drsub_fast.errors import UnsupportedError
+from drsub_fast.sets.box import Box
+from drsub_fast.sets.knapsack import DisjointKnapsacks
+from drsub_fast.sets.matching import MatchingPolytope
+
+#: Distance from 0 or 1 below which an entry counts as integral.
+INTEGRAL = 1e-9
+
+
+def can_pipage(P):
+    """Whether `pipage` knows the set."""
+    return isinstance(P, (Box, DisjointKnapsacks, MatchingPolytope))
+
+
+def pipage(P, x, choose):
+    """A 0/1 point of P from x in P; ``choose(x, up, down, room_up, room_down)`` takes one end of every line.
+
+    Raises
+    ------
+    UnsupportedError
+        For another set than Box, Budget, PartitionMatroid, Knapsack or MatchingPolytope.
+    """
+    x = np.where(P.upper >= 1.0 - INTEGRAL, x, 0.0)
+    if isinstance(P, Box):
+        return _by_groups(choose, _snapped(x), np.arange(P.n), np.ones(P.n), np.full(P.n, np.inf))
+    if isinstance(P, DisjointKnapsacks):
+        integral = np.equal(P.weights, 1.0).all()
+        capacity = np.floor(P.capacities + INTEGRAL) if integral else P.capacities
+        load = np.bincount(P.groups, P.weights * x, capacity.size)
+        scale = np.where(load > capacity, capacity / np.maximum(load, 1e-300), 1.0)
+        return _by_groups(choose, _snapped(x * scale[P.groups]), P.groups, P.weights, capacity)
+    if isinstance(P, MatchingPolytope):
+        return _by_lines(choose, P, x)
+    raise UnsupportedError(
+        f"pipage cannot treat a {type(P).__name__}; it can a Box, Budget, PartitionMatroid, Knapsack, MatchingPolytope"
+    )
+
+
+def better_end(g):
+    """The end of larger value."""
+
+    def choose(x, up, down, room_up, room_down):
+        return up if g.value(up) >= g.value(down) else down
+
+    return choose
+
+
+def rising_end(g):
+    """The end towards which f rises at x: f is convex along the line, so it is no less there than at x."""
+
+    def choose(x, up, down, room_up, room_down):
+        if room_up == 0.0 or room_down == 0.0:
+            return up if room_down == 0.0 else down
+        moved = np.flatnonzero(up - down)
+        return up if g.value_and_gradient(x)[1][moved] @ (up - down)[moved] >= 0.0 else down
+
+    return choose
+
+
+def random_end(rng):
+    """A random end, the present point in expectation."""
+
+    def choose(x, up, down, room_up, room_down):
+        return up if rng.random() * (room_up + room_down) < room_down else down
+
+    return choose
+
+
+def _moved(x, items, direction, step):
+    moved = x.copy()
+    moved[items] += step * direction
+    return _snapped(moved)
+
+
+def _snapped(x):
+    """x with the entries within rounding of 0 or 1 set to it."""
+    return np.where(x < INTEGRAL, 0.0, np.where(x > 1.0 - INTEGRAL, 1.0, x))
+
+
+def _by_groups(choose, x, groups, weights, capacity):
+    """Pairs within the groups, then the one item of each that is left fractional."""
+    fractional = np.flatnonzero((x > 0.0) & (x < 1.0))
+    for group in np.unique(groups[fractional]):
+        members = fractional[groups[fractional] == group].tolist()
+        free = [i for i in members if weights[i] == 0.0]
+        members = [i for i in members if weights[i] > 0.0]
+        while len(members) > 1:
+            i, j = members[-2:]
+            x = _pair(choose, x, i, j, weights)
+            members = members[:-2] + [a for a in (i, j) if 0.0 < x[a] < 1.0]
+        for i in [*free, *members]:
+            others = groups == group
+            others[i] = False
+            fits = weights[others] @ x[others] + weights[i] <= capacity[group] * (1.0 + INTEGRAL)
+            up, down = _moved(x, [i], np.ones(1), 1.0 - x[i]), _moved(x, [i], np.ones(1), -x[i])
+            x = choose(x, up, down, 1.0 - x[i], x[i]) if fits else down
+    return x
+
+
+def _pair(choose, x, i, j, weights):
+    """Weight goes from one item to the other until one of them is 0 or 1."""
+    direction = np.array([1.0 / weights[i], -1.0 / weights[j]])
+    room_up = min((1.0 - x[i]) * weights[i], x[j] * weights[j])
+    room_down = min(x[i] * weights[i], (1.0 - x[j]) * weights[j])
+    up, down = _moved(x, [i, j], direction, room_up), _moved(x, [i, j], direction, -room_down)
+    return choose(x, up, down, room_up, room_down)
+
+
+def _by_lines(choose, P, x):
+    """Cycles and paths of fractional edges."""
+    left, right = P.left, P.n_left + P.right
+    capacity = np.floor(P.capacities + INTEGRAL)
+    load = np.bincount(left, x, capacity.size) + np.bincount(right, x, capacity.size)
+    scale = np.where(load > capacity + INTEGRAL, capacity / np.maximum(load, INTEGRAL), 1.0)
+    x = _snapped(x * np.minimum(scale[left], scale[right]))
+    while True:
+        fractional = np.flatnonzero((x > 0.0) & (x < 1.0))
+        if fractional.size == 0:
+            return x
+        line = _cycle_or_path(left, right, fractional)
+        direction = np.where(np.arange(line.size) % 2 == 0, 1.0, -1.0)
+        odd, even = line[0::2], line[1::2]
+        room_up = min((1.0 - x[odd]).min(), x[even].min(initial=1.0))
+        room_down = min(x[odd].min(), (1.0 - x[even]).min(initial=1.0))
+        up, down = _moved(x, line, direction, room_up), _moved(x, line, direction, -room_down)
+        x = choose(x, up, down, room_up, room_down)
+
+
+def _cycle_or_path(left, right, edges):
+    """Edges, in order, of a cycle, or of a path between two nodes of degree 1 in the graph of ``edges``."""
+    at = {}
+    for e in edges.tolist():
+        at.setdefault(int(left[e]), []).append(e)
+        at.setdefault(int(right[e]), []).append(e)
+    node = next((node for node, ends in at.items() if len(ends) == 1), int(left[edges[0]]))
+    line, place, used = [], {node: 0}, set()
+    while True:
+        edge = next((e for e in at[node] if e not in used), None)
+        if edge is None:
+            return np.array(line)
+        used.add(edge)
+        line.append(edge)
+        node = int(right[edge]) if node == left[edge] else int(left[edge])
+        if node in place:
+            return np.array(line[place[node] :])
+        place[node] = len(line)

@@ -1,0 +1,171 @@
+"""A set function one item at a time: the value of a growing set, and what each further item would add.
+
+`as_set_function` makes one of whatever the user has:
+
+- an extension by maxima (facility location, coverage, FLID): the best weight so far of every customer is kept, and a
+  gain costs the item's own row;
+- another multilinear extension: its gradient at the 0/1 vector holds all gains, log(1 + gradient) for a softmax
+  extension (exp f is multilinear);
+- any other objective, or a Python function of a list of items: a difference of two values.
+"""
+
+import numpy as np
+import scipy
+
+from drsub_fast._checks import as_count
+from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.multilinear import MaximaExtension, Multilinear, SampledExtension
+from drsub_fast.objectives.softmax import Softmax
+
+
+class SetFunction:
+    """F with a current set.
+
+    Attributes
+    ----------
+    n : int
+        Number of items.
+    value : float
+        F of the current set.
+    n_values : int
+        Gains and values computed so far.
+    """
+
+    def clear(self):
+        """Begins anew with the empty set."""
+        raise NotImplementedError
+
+    def gains(self, items):
+        """F(S + i) - F(S) for some items outside the current set, shape (len(items),)."""
+        raise NotImplementedError
+
+    def add(self, item, gain):
+        """The item joins; ``gain`` is what `gains` said of it at the current set."""
+        raise NotImplementedError
+
+
+class MaximaFunction(SetFunction):
+    """F(S) = sum_{i in S} linear_i + sum_d max_{i in S} W_id."""
+
+    def __init__(self, f):
+        self.n, self.f, self.linear = f.n, f, f.linear
+        self.W = f.rows()
+        self.sparse = scipy.sparse.issparse(self.W)
+        self.trial = np.empty(self.W.shape[1])
+        self.n_values = 0
+        self.clear()
+
+    def clear(self):
+        self.value = 0.0
+        self.cover = np.zeros(self.W.shape[1])
+        self.is_empty = True
+
+    def gains(self, items):
+        self.n_values += len(items)
+        if self.is_empty and len(items) == self.n:
+            return self.linear + np.asarray(self.W.sum(axis=1)).ravel()
+        return np.fromiter(map(self._gain, items), np.float64, len(items))
+
+    def _gain(self, item):
+        if self.sparse:
+            columns, weights = self._row(item)
+            return self.linear[item] + np.maximum(weights - self.cover[columns], 0.0).sum()
+        trial = np.subtract(self.W[item], self.cover, out=self.trial)
+        return self.linear[item] + np.maximum(trial, 0.0, out=trial).sum()
+
+    def _row(self, item):
+        own = slice(self.W.indptr[item], self.W.indptr[item + 1])
+        return self.W.indices[own], self.W.data[own]
+
+    def add(self, item, gain):
+        self.is_empty = False
+        self.value += gain
+        if self.sparse:
+            columns, weights = self._row(item)
+            self.cover[columns] = np.maximum(self.cover[columns], weights)
+        else:
+            np.maximum(self.cover, self.W[item], out=self.cover)
+
+
+class GradientFunction(SetFunction):
+    """F whose gains are known functions of the gradient of f at the 0/1 vector."""
+
+    def __init__(self, f, gain=lambda grad: grad):
+        self.n, self.f, self.gain_of, self.n_values = f.n, f, gain, 0
+        self.clear()
+
+    def clear(self):
+        self.x = np.zeros(self.n)
+        self._evaluate()
+
+    def _evaluate(self):
+        self.n_values += 1
+        self.value, grad = self.f.value_and_gradient(self.x)
+        self.all_gains = self.gain_of(grad)
+
+    def gains(self, items):
+        return self.all_gains[items]
+
+    def add(self, item, gain):
+        self.x[item] = 1.0
+        self._evaluate()
+
+
+class OracleFunction(SetFunction):
+    """F by a Python function of a sorted list of items."""
+
+    def __init__(self, function, n):
+        self.function, self.n, self.n_values = function, n, 0
+        self.clear()
+
+    def clear(self):
+        self.items = []
+        self.value = self._value_of([])
+
+    def _value_of(self, items):
+        self.n_values += 1
+        return float(self.function(items))
+
+    def gains(self, items):
+        return np.array([self._value_of(sorted([*self.items, int(item)])) - self.value for item in items])
+
+    def add(self, item, gain):
+        self.items = sorted([*self.items, int(item)])
+        self.value += gain
+
+
+def as_set_function(F, n=None):
+    """The `SetFunction` of an objective, or of a function of a list of items (then with their number n).
+
+    Raises
+    ------
+    TypeError
+        For anything else.
+    """
+    if isinstance(F, MaximaExtension):
+        return MaximaFunction(F)
+    if isinstance(F, SampledExtension):
+        return OracleFunction(F.function, F.n)
+    if isinstance(F, Multilinear):
+        return GradientFunction(F)
+    if isinstance(F, Softmax):
+        return GradientFunction(F, _log_gains)
+    if isinstance(F, Objective):
+        return OracleFunction(lambda items: F.value(_indicator(items, F.n)), F.n)
+    if callable(F):
+        if n is None:
+            raise TypeError("a function of a list of items needs a set, P, that says how many items there are")
+        return OracleFunction(F, as_count(n, "n", lower=1))
+    raise TypeError(f"F must be an objective or a function of a list of items, got {type(F).__name__}")
+
+
+def _log_gains(grad):
+    """log det gains from the gradient of a softmax extension; -inf for dependent items."""
+    with np.errstate(divide="ignore"):
+        return np.log1p(np.fmax(grad, -1.0))
+
+
+def _indicator(items, n):
+    x = np.zeros(n)
+    x[items] = 1.0
+    return x

@@ -1,0 +1,310 @@
+"""Greedy choice for submodular set functions, lazily, under any packing constraint.
+
+An item's gain only falls while the set grows, so the last gain that was computed bounds it: the item of largest bound
+is evaluated, and chosen if its gain is still above the next bound (Minoux 1978). Under weights the choice by gain per
+weight is made too, and the better of both and of the best single item is returned. What the answer is worth, for
+monotone F with F(empty) = 0:
+
+- at most k items: (1 - 1/e) of the maximum (Nemhauser, Wolsey, Fisher 1978),
+- items in one group each, or in nested groups: 1/2; in p rows each: 1 / (p + 1) (Fisher, Nemhauser, Wolsey 1978),
+- one knapsack: (1 - 1/e) / 2 (Leskovec et al. 2007),
+- stochastic greedy, at most k items: 1 - 1/e - epsilon in expectation (Mirzasoleiman et al. 2015).
+
+The bound on the maximum holds for any submodular F (Nemhauser, Wolsey, Fisher 1978): for every set S,
+
+    F(T) <= F(S) + sum_{j in T - S} (F(S + j) - F(S)) - sum_{i in S - T} (F(N) - F(N - i)),
+
+maximised over T by one call of the linear oracle; the last sum is at least 0 for monotone F, and left out.
+"""
+
+import heapq
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from drsub_fast._checks import as_count, as_real
+from drsub_fast.discrete.packing import as_packing
+from drsub_fast.discrete.set_function import as_set_function
+from drsub_fast.errors import UnsupportedError
+from drsub_fast.objectives.base import Objective
+from drsub_fast.result import Guarantee
+from drsub_fast.sets.base import FeasibleSet
+
+#: Rounds in which the items that the bound rests on are evaluated anew.
+_BOUND_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class GreedySet:
+    """A set of items chosen by `greedy`.
+
+    Attributes
+    ----------
+    items : ndarray of int
+        The items in the order of choice.
+    value : float
+        F of the set.
+    gains : ndarray
+        What each item added.
+    bound : float
+        Proven upper bound on F over all sets that were allowed, if F is submodular.
+    guarantee : Guarantee
+        What the greedy choice promises ahead, and whether its premise is known to hold.
+    n_values : int
+        Gains and values that were computed.
+    message : str
+        Why the choice ended.
+    """
+
+    items: np.ndarray
+    value: float
+    gains: np.ndarray
+    bound: float
+    guarantee: Guarantee = field(repr=False)
+    n_values: int
+    message: str
+
+    @property
+    def ratio(self):
+        """value / bound, a proven part of the maximum; NaN where the bound is not above 0."""
+        return self.value / self.bound if self.bound > 0.0 else math.nan
+
+    @property
+    def table(self):
+        """Columns by name, one entry an item in the order of choice: item, gain, and the value so far."""
+        return {"item": self.items, "gain": self.gains, "value": self.value - self.gains.sum() + np.cumsum(self.gains)}
+
+
+def greedy(F, P=None, *, size=None, epsilon=None, seed=0):
+    """Lazy greedy choice for a submodular set function.
+
+    Parameters
+    ----------
+    F : Objective or callable
+        A `Multilinear` or another objective, whose values at 0/1 vectors are those of the set function, or a function
+        of a sorted list of items.
+    P : int or FeasibleSet, optional
+        A number of items at most, or the down-closed set whose 0/1 points are allowed.
+    size : int, optional
+        Exactly this many items, also where they lower F.
+    epsilon : float, optional
+        Stochastic greedy for the largest: each choice is the best of (n / k) log(1 / epsilon) random items; in (0, 1).
+        For a number of items only.
+    seed : int, default 0
+        Of the random items.
+
+    Returns
+    -------
+    GreedySet
+
+    Raises
+    ------
+    TypeError
+        For neither ``P`` nor ``size``, or an F that is neither objective nor function.
+    ValueError
+        For sizes that differ, a ``size`` that P does not let in, or an ``epsilon`` outside (0, 1).
+    UnsupportedError
+        For a set that is not down-closed, or ``epsilon`` with more than a number of items.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> F = ds.Multilinear.coverage([{"a", "b"}, {"b", "c"}, {"c", "d", "e"}])
+    >>> s = ds.greedy(F, 2)
+    >>> s.items, s.value, round(s.bound, 6)
+    (array([2, 0]), 5.0, 5.0)
+    """
+    n = F.n if isinstance(F, Objective) else P.n if isinstance(P, FeasibleSet) else None
+    function = as_set_function(F, n)
+    family = as_packing(P, function.n, size)
+    if epsilon is None:
+        choices = [lazy_choice(function, family, size)]
+        if family.is_weighted:
+            choices.append(lazy_choice(function, family, size, family.relative_weight()))
+        best = max(choices, key=lambda choice: choice.value)
+    else:
+        best = _stochastic_choice(function, family, size, epsilon, np.random.default_rng(as_count(seed, "seed")))
+    if family.is_weighted and size is None:
+        _better_single(best)
+    if size is not None and best.items.size < size:
+        best = lazy_choice(function, family, size, start=family.some(size))
+        best.message = "nothing fitted beside the greedy choice before it had that size: any set that has it"
+    monotone = F.monotone_on(np.ones(function.n)) if isinstance(F, Objective) else None
+    bound = _bound(F, function, family, size, best, monotone)
+    guarantee = _guarantee(family, size, epsilon, monotone, best.start)
+    return GreedySet(best.items, float(best.value), best.gains, bound, guarantee, function.n_values, best.message)
+
+
+class _Choice:
+    """A set on its way: its items and gains; of all items the gains alone, the last ones known, and which are fresh."""
+
+    def __init__(self, function, family):
+        function.clear()
+        self.start = self.value = function.value
+        self.items, self.gains, self.message = np.empty(0, np.int64), np.empty(0), ""
+        self.singles = np.where(family.allowed, function.gains(np.arange(function.n)), -np.inf)
+        self.last = self.singles.copy()
+        self.fresh = np.ones(function.n, bool)
+
+
+def lazy_choice(function, family, size=None, weight=None, start=()):
+    """A `_Choice` by gain, or by gain per ``weight``; exactly ``size`` items, or while the gain is positive.
+
+    The items of ``start`` are in it from the beginning.
+    """
+    choice = _Choice(function, family)
+    most = family.most if size is None else size
+    key = choice.last if weight is None else choice.last / weight
+    order = np.argsort(-key, kind="stable")
+    order = order[: int((key > -np.inf).sum())].tolist()
+    first, heap = 0, []  # items never evaluated since the start, by their key; and those evaluated again
+    items, gains, load = [], [], family.no_load()
+    for j in map(int, start):
+        gains.append(function.gains([j])[0])
+        function.add(j, gains[-1])
+        family.add(load, j)
+        items.append(j)
+    taken = set(items)
+    message = "no further item fits the constraint" if size is None else f"{size} items, as asked"
+    evaluated = np.zeros(function.n, np.int64)  # the size of the set when the item was last evaluated
+    while len(items) < most:
+        while first < len(order) or heap:
+            if heap and (first == len(order) or (heap[0][0], heap[0][1]) <= (-key[order[first]], order[first])):
+                j = heapq.heappop(heap)[1]
+            else:
+                j = order[first]
+                first += 1
+            if j in taken or not (family.is_count or family.fit(load, np.array([j]))[0]):
+                continue
+            if evaluated[j] == len(items):
+                break
+            choice.last[j] = function.gains([j])[0]
+            evaluated[j] = len(items)
+            key_j = choice.last[j] if weight is None else choice.last[j] / weight[j]
+            following = max(key[order[first]] if first < len(order) else -np.inf, -heap[0][0] if heap else -np.inf)
+            if key_j > following:
+                break
+            heapq.heappush(heap, (-key_j, j))
+        else:
+            break
+        if size is None and choice.last[j] <= 0.0:
+            message = "no fitting item raises the value"
+            break
+        gains.append(choice.last[j])
+        function.add(j, choice.last[j])
+        family.add(load, j)
+        items.append(j)
+    choice.items, choice.gains = np.array(items, dtype=np.int64), np.array(gains)
+    choice.value, choice.message = function.value, message
+    choice.fresh = evaluated == len(items)
+    return choice
+
+
+def _stochastic_choice(function, family, size, epsilon, rng):
+    """Each choice is the best of a sample of the items that are left."""
+    if not family.is_count:
+        raise UnsupportedError("epsilon goes with a number of items, P = k or size = k, not with other constraints")
+    if not 0.0 < as_real(epsilon, "epsilon") < 1.0:
+        raise ValueError(f"epsilon = {epsilon:g} must be between 0 and 1")
+    choice = _Choice(function, family)
+    most = family.most if size is None else size
+    left = np.flatnonzero(family.allowed)
+    items, gains = [], []
+    n_sampled = math.ceil(left.size / max(most, 1) * math.log(1.0 / epsilon))
+    for _ in range(most):
+        sample = rng.choice(left.size, min(n_sampled, left.size), replace=False)
+        candidates = left[np.sort(sample)]
+        found = function.gains(candidates)
+        choice.last[candidates] = found
+        best = int(found.argmax())
+        if size is None and found[best] <= 0.0:
+            continue
+        items.append(int(candidates[best]))
+        gains.append(float(found[best]))
+        function.add(items[-1], gains[-1])
+        left = left[left != items[-1]]
+    choice.items, choice.gains = np.array(items, dtype=np.int64), np.array(gains)
+    choice.value, choice.message = function.value, f"each item is the best of {n_sampled} random ones"
+    choice.fresh = np.zeros(function.n, bool)
+    return choice
+
+
+def _better_single(best):
+    """The best item by itself, if it is worth more than the whole set."""
+    j = int(best.singles.argmax())
+    if best.singles[j] > best.value - best.start:
+        best.items, best.gains, best.value = np.array([j]), best.singles[[j]], best.start + best.singles[j]
+        best.last, best.fresh = best.singles.copy(), np.zeros_like(best.fresh)
+        best.message = "the best single item is worth more than the greedy choice"
+
+
+def _bound(F, function, family, size, choice, monotone):
+    """The bound of the module at the empty set and at the one chosen."""
+    k = family.most if size is None else size
+    P = None if family.is_count else family.P
+
+    def most(costs):
+        """(largest <costs, y>, the items it rests on) over sets of the family, or of the size."""
+        costs = np.where(family.allowed, costs, -np.inf)
+        largest = np.argpartition(-costs, k - 1)[:k] if k < costs.size else np.flatnonzero(family.allowed)
+        if size is None:
+            largest = largest[costs[largest] > 0.0]
+        if P is None or size is not None:
+            return costs[largest].sum(), largest
+        v = P.lmo(np.where(family.allowed, costs, 0.0).clip(0.0), np.minimum(P.upper, 1.0))
+        return float(costs[v > 0.0] @ v[v > 0.0]), np.flatnonzero(v)
+
+    _rebuild(function, choice)
+    inside = np.zeros(function.n, bool)
+    inside[choice.items] = True
+    ends = np.zeros(function.n)
+    if not monotone:
+        ends[inside] = _last_gains(F, function, choice.items)
+    for _ in range(_BOUND_ROUNDS):
+        _, used = most(np.where(inside, ends, choice.last))
+        stale = used[~choice.fresh[used] & ~inside[used]]
+        if not stale.size:
+            break
+        choice.last[stale] = function.gains(stale)
+        choice.fresh[stale] = True
+    at_end = choice.value - ends[inside].sum() + most(np.where(inside, ends, choice.last))[0]
+    at_start = choice.start + most(choice.singles)[0]
+    return float(max(min(at_start, at_end) + 1e-12 * abs(choice.value), choice.value))
+
+
+def _rebuild(function, choice):
+    """Makes the chosen set the function's current one."""
+    function.clear()
+    for item, gain in zip(choice.items.tolist(), choice.gains.tolist(), strict=True):
+        function.add(item, gain)
+
+
+def _last_gains(F, function, items):
+    """F(N) - F(N - i) for the items of a set, N being all items."""
+    if isinstance(F, Objective) and not hasattr(function, "function"):
+        grad = F.gradient(np.ones(function.n))
+        return (function.gain_of(grad) if hasattr(function, "gain_of") else grad)[items]
+    everything = list(range(function.n))
+    whole = function.function(everything)
+    return np.array([whole - function.function([j for j in everything if j != i]) for i in items.tolist()])
+
+
+def _guarantee(family, size, epsilon, monotone, start):
+    """What greedy promises; the premise is a monotone submodular F with F(empty) = 0."""
+    sides = family.n_sides
+    if epsilon is not None:
+        ratio, source = 1.0 - 1.0 / math.e - epsilon, "in expectation (Mirzasoleiman et al. 2015)"
+    elif family.is_count:
+        ratio, source = 1.0 - 1.0 / math.e, "(Nemhauser, Wolsey, Fisher 1978)"
+    elif family.is_weighted:
+        ratio = 0.5 * (1.0 - 1.0 / math.e) if sides == 1 and family.capacity.size == 2 else None
+        source = "(Leskovec et al. 2007)"
+    else:
+        ratio, source = 1.0 / (family.depth + 1.0), "(Fisher, Nemhauser, Wolsey 1978)"
+    if ratio is None:
+        return Guarantee(None, "the greedy choice promises nothing under several rows of different weights")
+    holds = None if monotone is None else bool(monotone and start == 0.0)
+    return Guarantee(
+        ratio, f"F(S) >= {ratio:.4g} of the maximum {source}", "F is submodular, monotone and 0 for no item", holds
+    )

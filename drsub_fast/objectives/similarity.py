@@ -1,0 +1,267 @@
+"""From feature vectors and qualities to the kernel of a determinantal point process: L = diag(q) S diag(q).
+
+One rule serves every function that takes ``features`` (Kulesza and Taskar 2012, section 3.1). With feature vectors v_i
+and qualities q_i >= 0, 1 by default,
+
+=============  ====================================  ===========================
+``similarity``  S_ij                                  an item by itself
+=============  ====================================  ===========================
+``"cosine"``   <v_i, v_j> / (|v_i| |v_j|), default   L_ii = q_i^2
+``"inner"``    <v_i, v_j>                            L_ii = q_i^2 |v_i|^2
+``"rbf"``      exp(-gamma |v_i - v_j|^2)             L_ii = q_i^2
+=============  ====================================  ===========================
+
+Features are never centred or scaled. ``gamma`` is 1 / (number of columns times the variance of all entries) by default,
+as in scikit-learn's support vector machines. Nothing here forms L: an `ItemKernel` hands out blocks of it.
+"""
+
+import numpy as np
+import scipy
+
+from drsub_fast._checks import as_real, as_sparse, as_vector, as_view, entry, one_of, require_finite
+
+SIMILARITIES = ("cosine", "inner", "rbf")
+
+#: Asymmetry of a kernel, relative to its largest entry, that counts as rounding.
+_SKEW = 1e-10
+#: Entries of a row that was read which are compared with those of the column: all up to this n, beyond it as many as
+#: the second number says, evenly spread, and those of all rows read. A column is a cache miss an entry: all of them
+#: would double the time of 50 greedy choices at n = 8000.
+_ALL_COMPARED, _COMPARED = 1024, 256
+#: A negative eigenvalue, relative to the largest, that counts as rounding.
+_INDEFINITE = 1e-8
+
+
+class ItemKernel:
+    """A kernel L by its blocks.
+
+    Attributes
+    ----------
+    n : int
+        Number of items.
+    diagonal : ndarray, shape (n,)
+    rank : int
+        A bound on the rank of L.
+    """
+
+    def block(self, rows, columns):
+        """L at the given rows and columns (index arrays), shape (len(rows), len(columns)), fresh."""
+        raise NotImplementedError
+
+    def part(self, columns):
+        """Some columns (an index array, or None for all of them) in the form that `row` reads fastest."""
+        return np.arange(self.n) if columns is None else columns
+
+    def join(self, part, other):
+        """Both parts as one, in this order."""
+        return np.concatenate([part, other])
+
+    def row(self, item, part):
+        """L[item] at the columns of a part, fresh."""
+        return self.block(np.array([item]), part)[0]
+
+    def factor(self):
+        """B, shape (n, r), with L = B B'; O(n^3) where L is not made of it.
+
+        Raises
+        ------
+        ValueError
+            If L is not positive semidefinite.
+        """
+        items = np.arange(self.n)
+        values, vectors = np.linalg.eigh(self.block(items, items))
+        if values[0] < -_INDEFINITE * max(abs(values[0]), values[-1]):
+            raise ValueError(
+                f"the smallest eigenvalue of L is {values[0]:g}: L is not positive semidefinite; "
+                "drsub_fast.nearest_psd(L) is the closest kernel"
+            )
+        return vectors * np.sqrt(values.clip(0.0))
+
+    def require_sound(self):
+        """Raise ValueError if an entry that `row` has read is not finite or not symmetric (default: they are)."""
+
+
+class FeatureKernel(ItemKernel):
+    """L = diag(scale) V V' diag(scale), V dense or sparse, shape (n, r)."""
+
+    def __init__(self, V, scale, diagonal):
+        self.V, self.scale, self.diagonal = V, scale, diagonal
+        self.n, self.rank = V.shape[0], min(V.shape)
+
+    def block(self, rows, columns):
+        return _dense(self.part(rows) @ self.part(columns).T)
+
+    def part(self, columns):
+        if columns is None:
+            return _scaled_rows(self.V, self.scale)
+        return _scaled_rows(self.V[columns], self.scale[columns])
+
+    def join(self, part, other):
+        sparse = scipy.sparse.issparse(part)
+        return scipy.sparse.vstack([part, other], format="csr") if sparse else np.concatenate([part, other])
+
+    def row(self, item, part):
+        vector = self.part(np.array([item]))
+        return _dense(part @ vector.T).ravel()
+
+    def factor(self):
+        return _dense(self.part(None))
+
+
+class RbfKernel(ItemKernel):
+    """L_ij = scale_i scale_j exp(-gamma |v_i - v_j|^2)."""
+
+    def __init__(self, V, gamma, scale):
+        self.V, self.gamma, self.scale = V, gamma, scale
+        self.squares = np.einsum("ij,ij->i", V, V)
+        self.diagonal = scale * scale
+        self.n = self.rank = V.shape[0]
+
+    def block(self, rows, columns):
+        distance = -2.0 * (self.V[rows] @ self.V[columns].T)
+        distance += self.squares[rows][:, None]
+        distance += self.squares[columns]
+        block = np.exp(-self.gamma * distance.clip(0.0))
+        block[rows[:, None] == columns] = 1.0  # an item with itself, whatever the rounding
+        block *= self.scale[rows][:, None]
+        block *= self.scale[columns]
+        return block
+
+
+class MatrixKernel(ItemKernel):
+    """L as an array or a sparse matrix; only the rows that are asked for are looked at."""
+
+    def __init__(self, L):
+        self.L, self.n = L, L.shape[0]
+        self.diagonal = np.array(L.diagonal())
+        self.rank = self.n
+        self._read = []
+
+    def block(self, rows, columns):
+        return _dense(self.L[rows][:, columns]) if scipy.sparse.issparse(self.L) else self.L[np.ix_(rows, columns)]
+
+    def part(self, columns):
+        return columns
+
+    def join(self, part, other):
+        return None if other is None else np.concatenate([part, other])
+
+    def row(self, item, part):
+        self._read.append(item)
+        row = _dense(self.L[[item]])[0]
+        return row if part is None else row[part]
+
+    def factor(self):
+        self._read = range(self.n)
+        self.require_sound()
+        return super().factor()
+
+    def require_sound(self):
+        items = np.unique(np.fromiter(self._read, np.int64))
+        self._read = []
+        compared = self.n if self.n <= _ALL_COMPARED else _COMPARED
+        others = np.unique(np.concatenate([items, np.linspace(0, self.n - 1, compared).astype(np.int64)]))
+        rows, columns = self.block(items, others), self.block(others, items).T
+        skew = np.abs(rows - columns)
+        bad = ~np.isfinite(skew)
+        if bad.any():
+            i, j = np.argwhere(bad)[0]
+            wrong = (items[i], others[j]) if not np.isfinite(rows[i, j]) else (others[j], items[i])
+            raise ValueError(f"{entry('L', wrong)} = {self.L[wrong]} is not finite")
+        if skew.max(initial=0.0) > _SKEW * max(self.diagonal.max(), 1e-300):
+            i, j = np.unravel_index(int(skew.argmax()), skew.shape)
+            raise ValueError(
+                f"L is not symmetric: {entry('L', (items[i], others[j]))} = {rows[i, j]:g} but "
+                f"{entry('L', (others[j], items[i]))} = {columns[i, j]:g}; drsub_fast.nearest_psd(L) is the closest "
+                "kernel"
+            )
+
+
+def as_features(features, quality=None, similarity="cosine", gamma=None):
+    """The kernel of feature vectors by the rule of the module.
+
+    Parameters
+    ----------
+    features : array_like or scipy.sparse matrix, shape (n, r)
+        Feature vectors; an array of float64 is not copied. Data frames are read by their values.
+    quality : array_like, shape (n,), optional
+        Qualities, at least 0.
+    similarity : {"cosine", "inner", "rbf"}
+    gamma : float, optional
+        Of ``"rbf"``, above 0.
+
+    Returns
+    -------
+    ItemKernel
+
+    Raises
+    ------
+    ValueError
+        For a feature vector 0 where cosines are asked for, a negative quality, sizes that differ, or ``gamma`` with
+        another similarity.
+    """
+    one_of(similarity, "similarity", SIMILARITIES)
+    if gamma is not None and similarity != "rbf":
+        raise ValueError(f"gamma is that of similarity='rbf', not of {similarity!r}")
+    V = as_sparse(features, "features") if scipy.sparse.issparse(features) else as_view(features, "features")
+    if not min(V.shape):
+        raise ValueError(f"features has shape {V.shape}: at least one item and one column are needed")
+    q = np.ones(V.shape[0]) if quality is None else as_vector(quality, "quality", n=V.shape[0], lower=0.0)
+    if similarity == "rbf":
+        return _rbf_kernel(_dense(V), q, gamma)
+    squares = _squares(V)
+    if similarity == "inner":
+        return FeatureKernel(V, q, q * q * squares)
+    norms = np.sqrt(squares)
+    if not norms.all():
+        i = int(norms.argmin())
+        raise ValueError(f"features[{i}] is zero: it has no cosine; drop the item, or take similarity='inner'")
+    return FeatureKernel(V, q / norms, q * q)
+
+
+def _rbf_kernel(V, quality, gamma):
+    require_finite(V, "features")
+    if gamma is None:
+        variance = V.var()
+        gamma = 1.0 / (V.shape[1] * variance) if variance > 0.0 else 1.0
+    return RbfKernel(V, as_real(gamma, "gamma", lower=0.0, strict=True), quality)
+
+
+def _squares(V):
+    """Squared norms of the rows, finite and not lost to underflow."""
+    squares = np.asarray(V.multiply(V).sum(axis=1)).ravel() if scipy.sparse.issparse(V) else np.einsum("ij,ij->i", V, V)
+    if not np.isfinite(squares).all():
+        require_finite(_dense(V), "features")
+        i = int(np.flatnonzero(~np.isfinite(squares))[0])
+        raise ValueError(f"features[{i}] is too long: its squared norm overflows; scale the features")
+    return squares
+
+
+def as_kernel_matrix(L):
+    """The kernel of a matrix: an array of float64 or a sparse matrix is read where it is, row by row.
+
+    Raises
+    ------
+    ValueError
+        If L is not square, or has a diagonal entry that is negative or not finite.
+    """
+    L = as_sparse(L, "L") if scipy.sparse.issparse(L) else as_view(L, "L")
+    if L.shape[0] != L.shape[1]:
+        raise ValueError(f"L must be square, got shape {L.shape}")
+    if not L.shape[0]:
+        raise ValueError("L is empty: at least one item is needed")
+    diagonal = np.array(L.diagonal())
+    bad = ~(np.isfinite(diagonal) & (diagonal >= 0.0))
+    if bad.any():
+        i = int(bad.argmax())
+        what = "negative: L is not positive semidefinite" if np.isfinite(diagonal[i]) else "not finite"
+        raise ValueError(f"L[{i}, {i}] = {diagonal[i]:g} is {what}")
+    return MatrixKernel(L)
+
+
+def _dense(matrix):
+    return matrix.toarray() if scipy.sparse.issparse(matrix) else np.asarray(matrix)
+
+
+def _scaled_rows(V, scale):
+    return scipy.sparse.diags_array(scale) @ V if scipy.sparse.issparse(V) else V * scale[:, None]
