@@ -1,7 +1,7 @@
-"""Upper bounds on the global maximum of a DR-submodular f over a down-closed P, for the answer of any solver.
+"""Upper bounds on the global maximum of f over P, for the answer of any solver.
 
-* `linear_bound`: f is concave along non-negative directions, so f(x) <= f(0) + <grad f(0), x> on P: one linear
-  program.
+* `linear_bound`: f is concave along non-negative directions, so it lies below its tangents at the corners of the box
+  around P: two linear programs.
 * `local_global_bound`: the local-global relation (Bian et al. 2017, Proposition 1). For x in P, Q = {y in P :
   y <= u - x}, z in Q and f >= 0 on [0, u],
 
@@ -9,21 +9,29 @@
 
 * `dnn_bound`: the doubly non-negative relaxation of a quadratic (`proofs.doubly_nonnegative`), by far the tightest
   and the dearest: milliseconds at n = 16, seconds at n = 60.
-* `upper_bound`: the best of those that are cheap, or of all.
+* `upper_bound`: the best that can be proved in the time, for any pair.
 """
 
 import time
 
 import numpy as np
 
-from drsub_fast._checks import as_real, as_vector, one_of
+from drsub_fast._checks import as_real, as_vector
 from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.objectives.quadratic import Quadratic, QuadraticParams
+from drsub_fast.proofs.concave import concave_steps
 from drsub_fast.proofs.doubly_nonnegative import interior_point_bound
 from drsub_fast.proofs.first_order import first_order_bound
+from drsub_fast.proofs.item_sets import item_set_steps, partition_steps
 from drsub_fast.proofs.program import magnitude, quadratic_program, unit_form
+from drsub_fast.proofs.rungs import Allowance, Problem, climb, gradient_price, largest
 from drsub_fast.proofs.safe_bound import relaxation
+from drsub_fast.proofs.softmax_relaxations import softmax_steps
+from drsub_fast.sets.box import Box
+from drsub_fast.sets.knapsack import DisjointKnapsacks
+from drsub_fast.sets.polytope import Polytope
+from drsub_fast.solvers.multi_start import multi_start
 from drsub_fast.solvers.run import solver_upper
 
 #: Largest number of variables for `dnn_bound` by the interior point; for more of them the first-order method serves.
@@ -36,25 +44,31 @@ _DNN_GAP = 1e-7
 
 _SAFETY = 1e-9
 
+#: Sets whose rows the relaxation takes.
+DNN_SETS = (Box, Polytope, DisjointKnapsacks)
+
+#: Starts of the local solve that looks for a good point where none is given.
+_SOLVES = 4
+
 
 def linear_bound(f, P):
-    """f(0) + max_P <grad f(0), v>, or infinity where f is not known to be DR-submodular on [0, P.upper].
+    """The better of two linear bounds, at the corners l and u of the box around P:
+
+        f(x) <= f(l) + <grad f(l), x - l>,   f(x) <= f(u) - <grad f(u), u - x>,
+
+    both because a DR-submodular f is concave along non-negative directions. For down-closed sets l = 0.
 
     Parameters
     ----------
     f : Objective
         The function.
     P : FeasibleSet
-        Down-closed set.
+        Any set.
 
     Returns
     -------
     float
-
-    Raises
-    ------
-    UnsupportedError
-        If P is not down-closed.
+        Infinity where f is not known to be DR-submodular on the box, or is not finite at the corners.
 
     Examples
     --------
@@ -63,13 +77,30 @@ def linear_bound(f, P):
     >>> round(ds.certificates.linear_bound(f, ds.Budget(1.0, [1.0, 1.0])), 6)
     1.0
     """
-    _require_down_closed(P)
     upper = solver_upper(f, P)
-    if f.dr_submodular_on(upper) is not True:
+    lower = np.broadcast_to(P._lower, (f.n,)).astype(np.float64)
+    best = np.inf
+    if f.dr_submodular_on(np.maximum(upper, -lower)) is not True:
+        return best
+    for corner in (lower, upper):
+        value, gradient = f.value_and_gradient(corner)
+        if np.isfinite(value) and np.isfinite(gradient).all():
+            size = abs(value) + np.abs(gradient) @ np.abs(corner)
+            best = min(best, float(value + largest(P, gradient, upper) - gradient @ corner + 1e-13 * size))
+    return best
+
+
+def term_bound(f, P):
+    """The sum of the largest values that the terms of a quadratic take on the box around P; else infinity."""
+    if not isinstance(f.params, QuadraticParams):
         return np.inf
-    value, gradient = f.value_and_gradient(np.zeros(f.n))
-    rise = float(gradient @ P.lmo(gradient, upper))
-    return value + (rise if rise == 0.0 else rise * (1.0 + _SAFETY))
+    upper = solver_upper(f, P)
+    lower = np.broadcast_to(P._lower, (f.n,))
+    H, h, c = f.params
+    reach = np.maximum(upper, -lower)
+    pairs = np.maximum(H, 0.0) if (lower >= 0.0).all() else np.abs(H)
+    linear, terms = np.maximum(h * lower, h * upper), 0.5 * reach @ pairs @ reach
+    return float(c + linear.sum() + terms + 1e-13 * (abs(c) + np.abs(linear).sum() + terms))
 
 
 def local_global_bound(f, P, x, z=None):
@@ -170,29 +201,95 @@ def dnn_bound(f, P, time_limit=None):
         return float(f.c + form.constant + interior_point_bound(relaxation(form), scale, _DNN_GAP, deadline))
 
 
-def upper_bound(f, P, x=None, z=None, bound="cheap"):
-    """The best upper bound on max f over P that is known.
+def upper_bound(f, P, value=None, time_limit=None, gap=1e-2, *, x=None, operations=np.inf):
+    """The best upper bound on max f over P that can be proved in the time.
 
     Parameters
     ----------
     f : Objective
         The function.
     P : FeasibleSet
-        Down-closed set.
-    x, z : array_like, shape (n,), optional
-        As in `local_global_bound`, which counts if x is given.
-    bound : {"cheap", "dnn"}
-        "dnn" adds `dnn_bound`.
+        The set.
+    value : float, optional
+        f at the best known point; by default a local solve finds one, if there is time.
+    time_limit : float, optional
+        Seconds; then the best bound so far.
+    gap : float
+        The bound is not improved any further when it is at most value + gap |value|.
+    x : array_like, shape (n,), optional
+        A good point of P, at best that of ``value``, where the bounds are to be tight.
+    operations : float, optional
+        Multiplications and additions that may be spent, counted beforehand. Unlike a time limit they give the same
+        bound on every machine.
 
     Returns
     -------
     float
+        Infinite only where no bound is known: f is neither concave, nor DR-submodular between the set's lower and
+        upper bounds, nor a quadratic.
+
+    Raises
+    ------
+    ValueError
+        For sizes that do not match, or a limit below 0.
+
+    Notes
+    -----
+    What is tried, as far as it applies: the linear bounds at the lower and the upper corner; value and gap for concave
+    f; the doubly non-negative relaxation of quadratics; all sets of a multilinear extension of few items; concave
+    functions above softmax extensions.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> round(ds.certificates.upper_bound(f, ds.Simplex(2), gap=1e-6), 6)
+    0.5625
     """
-    one_of(bound, "bound", ("cheap", "dnn"))
-    best = linear_bound(f, P)
-    if x is not None:
-        best = min(best, local_global_bound(f, P, x, z))
-    return min(best, dnn_bound(f, P)) if bound == "dnn" else best
+    began = time.perf_counter()
+    if f.n != P.n:
+        raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
+    gap = as_real(gap, "gap", lower=0.0)
+    limit = None if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
+    allowance = Allowance(operations, None if limit is None else began + limit)
+    upper = solver_upper(f, P)
+    best = min(linear_bound(f, P), term_bound(f, P))
+    if x is None:
+        x, found = _good_point(f, P, upper, allowance)
+    else:
+        x = as_vector(x, "x", n=f.n)
+        found = f.value(x)
+    value = found if value is None else as_real(value, "value")
+    target = value + gap * abs(value)
+    if best <= target:
+        return best
+    with one_blas_thread():
+        return float(climb(RUNGS, Problem(f, P, upper, x, value), best, target, allowance))
+
+
+def _good_point(f, P, upper, allowance):
+    """(x, f(x)) of a local solve, if it is allowed, or of the set's own starting point."""
+    price = _SOLVES * f.n * gradient_price(f)
+    if not allowance.spend(price):
+        x = P.start(upper)
+        return x, f.value(x)
+    left = None if allowance.deadline is None else max(0.0, allowance.deadline - time.perf_counter())
+    r = multi_start(f, P, _SOLVES, time_limit=left)
+    return r.x, r.value
+
+
+def dnn_steps(problem):
+    """The rung of quadratics over down-closed sets of few variables: the interior point's steps."""
+    f, P = problem.f, problem.P
+    if not isinstance(f, Quadratic) or f.n > DNN_MAX_VARIABLES or not isinstance(P, DNN_SETS) or not P.is_down_closed:
+        return
+    pairs = (f.n + 1) * (f.n + 2) / 2
+    yield np.inf, 12 * pairs**3 / 3 + 30 * pairs**2
+    yield dnn_bound(f, P), 0
+
+
+#: Bounds from the cheap to the dear.
+RUNGS = (concave_steps, item_set_steps, partition_steps, dnn_steps, softmax_steps)
 
 
 def _gap(f, P, x, upper):

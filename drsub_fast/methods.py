@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from drsub_fast._checks import as_count, one_of
-from drsub_fast.certificates import dnn_bound
-from drsub_fast.result import Status
+from drsub_fast.certificates import upper_bound
+from drsub_fast.proofs.rungs import CALL, gradient_price
+from drsub_fast.result import Status, with_bound
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.continuous_greedy import (
@@ -66,6 +67,10 @@ for _method in (
     ),
 ):  # fmt: skip
     register_method(_method)
+
+
+#: Operations that a bound may take however small the solve was.
+_FREE_OPERATIONS = 2e7
 
 
 def default_starts(n):
@@ -123,7 +128,7 @@ def options_of(method, subroutine=None):
 
 
 def maximize(
-    f, P, *, method="auto", n_starts=None, seed=0, bound="cheap", x0=None, callback=None, progress=False, **options
+    f, P, *, method="auto", n_starts=None, seed=0, bound="auto", x0=None, callback=None, progress=False, **options
 ):  # fmt: skip
     """Maximises f over P by any method of the package.
 
@@ -143,9 +148,11 @@ def maximize(
         given in Python.
     seed : int
         Seed of the random starts.
-    bound : {"cheap", "dnn"}
-        What `upper_bound` rests on: what the method knows at no cost, or also, for quadratics of at most 60
-        variables, the doubly non-negative bound (`certificates.dnn_bound`).
+    bound : {"auto", "cheap", "tight"}
+        What `upper_bound` rests on. "cheap": what the method knows at no cost. "tight": the best that
+        `certificates.upper_bound` can prove. "auto": the best that it proves with as many operations as the solve
+        took, counted and not timed, or 2e7 (some ten milliseconds) if that is more. The last two are computed when the
+        bound is first read.
     x0 : array_like, shape (n,), optional
         Starting point in P, for methods that take one; with several starts, one more start.
     callback : callable, optional
@@ -183,7 +190,7 @@ def maximize(
         options |= {"n_starts": n_starts, "seed": seed}
     elif n_starts is not None and as_count(n_starts, "n_starts", lower=1) > 1:
         raise ValueError(f"method {method!r} has one start; use method='multi-start' for n_starts = {n_starts}")
-    one_of(bound, "bound", ("cheap", "dnn"))
+    one_of(bound, "bound", ("auto", "cheap", "tight"))
     options |= {} if x0 is None else {"x0": x0}
     options |= {} if callback is None else {"callback": callback}
     options |= {"progress": True} if progress else {}
@@ -193,4 +200,7 @@ def maximize(
     result = solver(f, P, **options)
     if bound == "cheap":
         return result
-    return replace(result, upper_bound=max(result.value, min(result.upper_bound, dnn_bound(f, P))))
+    limits = {"gap": 1e-6}
+    if bound == "auto":
+        limits["operations"] = max(_FREE_OPERATIONS, result.n_lmo * (gradient_price(f) + CALL))
+    return with_bound(result, lambda known: min(known, upper_bound(f, P, result.value, x=result.x, **limits)))

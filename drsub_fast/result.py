@@ -1,7 +1,7 @@
 """What a solver returns, and what the answer is worth."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 
 import numpy as np
@@ -94,7 +94,8 @@ class Result:
         max over the set of <grad f(x), v - x>: 0 at a stationary point. It certifies stationarity, not
         optimality. NaN if the run stopped before it was computed.
     upper_bound : float
-        A proven upper bound on the global maximum (infinite if none is known).
+        A proven upper bound on the global maximum (infinite if none is known). One that costs more than the solve's
+        own is computed when it is first read, and kept.
     guarantee : Guarantee
         The a-priori bound of the method and whether its premise is known to hold.
     status : Status
@@ -160,6 +161,19 @@ class Result:
         del given["self"]
         object.__setattr__(self, "__dict__", given)
 
+    def __getattr__(self, name):
+        # Asked for what is not there only: a bound that was put off until somebody reads it.
+        put_off = self.__dict__.get("_put_off")
+        if name != "upper_bound" or put_off is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.__dict__["upper_bound"] = bound = put_off()
+        self.__dict__.pop("_put_off", None)
+        return bound
+
+    def __getstate__(self):
+        # Copies and pickles hold the bound, not the problem that it is computed from.
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
     @property
     def message(self):
         """Why the run stopped, as a sentence."""
@@ -184,3 +198,25 @@ class Result:
         if self.value >= 0.0 and 0.0 < self.upper_bound < math.inf:
             return min(1.0, self.value / self.upper_bound)
         return math.nan
+
+
+def with_bound(result, bound):
+    """The same result with the upper bound ``bound(known)``, computed when it is first read.
+
+    Parameters
+    ----------
+    result : Result
+        An answer.
+    bound : callable
+        Given the bound that the result has, returns one that is no larger.
+
+    Returns
+    -------
+    Result
+    """
+    known, value = result.upper_bound, result.value
+    other = object.__new__(Result)
+    other.__dict__.update(vars(result))
+    del other.__dict__["upper_bound"]
+    other.__dict__["_put_off"] = lambda: max(bound(known), value)
+    return other

@@ -107,7 +107,7 @@ def scipy_method(method="auto"):
             options["callback"] = _as_callback(callback, shift)
         minimized = _Minimized(fun, jac, args, shift)
         f = CallableObjective(minimized.value, shift.size, minimized.gradient)
-        result = maximize(f, P, method=method, **options)
+        result = maximize(f, P, method=method, **({"bound": "cheap"} | options))
         gradient = minimized.gradient(result.x)
         return scipy.optimize.OptimizeResult(
             x=shift + result.x, fun=-result.value, jac=-gradient, nit=result.n_iter, nfev=minimized.nfev,

@@ -46,30 +46,26 @@ def test_dnn_bound_is_valid_and_tight(n, m, count):
     assert tight >= 0.9 * count
 
 
-def test_the_best_of_all():
-    f, P = random_instance(1, 3, 2)
-    cheap = certificates.upper_bound(f, P)
-    assert cheap == certificates.linear_bound(f, P)
-    assert certificates.upper_bound(f, P, bound="dnn") == min(cheap, certificates.dnn_bound(f, P))
-    lifted = ds.Quadratic(f.H, f.h, 100.0)
-    x = ds.maximize(lifted, P).x
-    both = certificates.upper_bound(lifted, P, x)
-    assert both == min(certificates.linear_bound(lifted, P), certificates.local_global_bound(lifted, P, x))
-
-
 def test_a_softmax_bound():
     f = ds.Softmax(np.diag([2.0, 3.0, 0.5]))
     P = ds.Budget(2.0, np.full(3, 5.0))
-    # On the unit box the maximum is log 2 + log 3, at (1, 1, 0).
-    assert certificates.linear_bound(f, P) == pytest.approx(3.0, rel=1e-8)
-    assert certificates.linear_bound(f, P) >= np.log(6.0)
+    # On the unit box the maximum is log 2 + log 3, at (1, 1, 0). From 0 the bound is 1 + 2, from (1, 1, 1) less.
+    assert certificates.linear_bound(f, P) == pytest.approx(np.log(3.0) + 1.0, rel=1e-8)
+    assert np.log(6.0) <= certificates.upper_bound(f, P) <= np.log(6.0) * 1.01
 
 
-def test_maximize_with_the_dnn_bound():
+def test_maximize_computes_its_bound_when_it_is_read():
     f, P = random_instance(2, 4, 3)
-    cheap, tight = ds.maximize(f, P), ds.maximize(f, P, bound="dnn")
-    assert tight.value == cheap.value
-    assert known_maximum(f, P) <= tight.upper_bound <= cheap.upper_bound
+    cheap, auto, tight = (ds.maximize(f, P, bound=bound) for bound in ("cheap", "auto", "tight"))
+    assert "upper_bound" in vars(cheap)
+    assert "upper_bound" not in vars(auto)
+    best = known_maximum(f, P)
+    assert best <= tight.upper_bound <= best + 1e-5 < cheap.upper_bound
+    assert best <= auto.upper_bound <= best + 1e-3
+    assert "upper_bound" in vars(auto)
+    assert auto.value == cheap.value == tight.value
+    with pytest.raises(ValueError, match="bound"):
+        ds.maximize(f, P, bound="dnn")
 
 
 def test_unknown_sign_gives_no_bound():
@@ -86,6 +82,10 @@ def test_wrong_inputs():
     with pytest.raises(ds.UnsupportedError, match="Quadratic"):
         certificates.dnn_bound(ds.Softmax(np.eye(3)), P)
     with pytest.raises(ds.UnsupportedError, match="down-closed"):
-        certificates.linear_bound(f, ds.Simplex(3))
-    with pytest.raises(ValueError, match="bound"):
-        certificates.upper_bound(f, P, bound="tight")
+        certificates.local_global_bound(f, ds.Simplex(3), np.full(3, 1 / 3))
+    with pytest.raises(ValueError, match="gap"):
+        certificates.upper_bound(f, P, gap=-1.0)
+    with pytest.raises(ValueError, match="time_limit"):
+        certificates.upper_bound(f, P, time_limit=-1.0)
+    with pytest.raises(ValueError, match="3 variables, the set 2"):
+        certificates.upper_bound(f, ds.Box([1.0, 1.0]))

@@ -48,7 +48,7 @@ def _solve_chunk(first, problems, method, options, on_error):
     with one_blas_thread():
         for i, (f, P, *own) in enumerate(problems, first):
             try:
-                result = maximize(f, P, **({"method": method} | options | (own[0] if own else {})))
+                result = maximize(f, P, **({"method": method, "bound": "cheap"} | options | (own[0] if own else {})))
             except Exception as error:
                 if on_error == "raise":
                     error.add_note(f"in problem {i} of the batch")

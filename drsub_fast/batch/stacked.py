@@ -417,7 +417,7 @@ class _Batch:
             options["curvature"] = float(options["curvature"].one(i))
         try:
             f, P = self.problems.single(i)
-            result = maximize(f, P, method=self.method, max_iter=self.max_iter, lmo=self.lmo, **options)
+            result = maximize(f, P, method=self.method, bound="cheap", max_iter=self.max_iter, lmo=self.lmo, **options)
         except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
             if self.on_error == "raise":
                 raise _Failure(i, error) from error

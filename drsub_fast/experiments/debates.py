@@ -234,7 +234,7 @@ def run_task(task, strength, methods=PAPER_METHODS):
     greedy = greedy_map(f.L, P).value
     rows = []
     for method, options in methods.items():
-        r = maximize(f, P, method=method, **options)
+        r = maximize(f, P, method=method, bound="cheap", **options)
         rounded = round_solution(f, P, r.x).value
         rows.append(
             SummaryRow(task.left, task.right, f.n, strength, method, r.value, r.fw_gap, r.upper_bound, r.time,

@@ -255,6 +255,13 @@ def register_objective(params_class, **kernels):
         table[params_class] = as_function(function, name, optional=False)
 
 
+def _entries(params):
+    """Number of the floats and integers in a parameter tuple, nested ones included."""
+    if isinstance(params, tuple):
+        return sum(_entries(item) for item in params)
+    return getattr(params, "size", 1)
+
+
 @kernel(memory=True)
 def _value_and_gradient(params, x, grad):
     """Value at x, gradient into grad, with a workspace of its own."""
@@ -324,6 +331,11 @@ class Objective:
     def params(self):
         """Parameter namedtuple that the kernels take."""
         return self._params
+
+    @property
+    def operations(self):
+        """Multiplications and additions of one value and gradient, roughly: a pass over all parameters."""
+        return 2 * _entries(self.params)
 
     def value_and_gradient(self, x):
         """Value and gradient at x, shape (n,)."""

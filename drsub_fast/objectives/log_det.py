@@ -337,6 +337,10 @@ class Spectral(Objective):
         """The offset, shape (p, p), or None."""
         return self._params.offset if self._has_offset else None
 
+    @property
+    def operations(self):
+        return super().operations + len(self._params.offset) ** 3
+
     def dr_submodular_on(self, upper):
         return True
 

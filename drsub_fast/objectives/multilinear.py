@@ -47,7 +47,7 @@ from drsub_fast.engine.jit import kernel
 from drsub_fast.objectives import corners
 from drsub_fast.objectives.base import Objective, register_objective
 from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.objectives.user import CallableParams
+from drsub_fast.objectives.user import PYTHON_CALL, CallableParams
 
 #: Columns of a dense W that are sorted at a time.
 _COLUMNS = 64
@@ -661,6 +661,10 @@ class SampledExtension(Multilinear):
         deviation = sample - counts @ sample / total
         error = np.sqrt(counts @ deviation**2 / (total - 1.0) / total)
         return float(error[0]), error[1:]
+
+    @property
+    def operations(self):
+        return PYTHON_CALL * len(self._uniforms) * self.n
 
     def dr_submodular_on(self, upper):
         return None

@@ -1187,6 +1187,11 @@ class Softmax(Objective):
         return self.n >= _LEAST_LOG
 
     @property
+    def operations(self):
+        rank = self.n if self.factor is None else self.factor.shape[1]
+        return 2 * self.n * rank * min(self.n, rank)
+
+    @property
     def factor(self):
         """B with L = B B', shape (n, k), where the objective works with it; None where it works with L."""
         return self._params.B if isinstance(self._params, LowRankSoftmaxParams) else None

@@ -1,0 +1,63 @@
+"""A ladder of upper bounds for one problem, climbed as far as time, counted operations or the wish for more go.
+
+A rung is a generator for one kind of problem. It yields pairs (bound, price): a bound that holds for all points of the
+set, infinite where it has none yet, and the number of operations that its next step takes. Where it does not apply it
+yields nothing. Prices are multiplications and additions, with `CALL` for each call of numpy.
+"""
+
+import math
+import time
+from collections import namedtuple
+
+import numpy as np
+
+#: max f over P: ``upper`` is the solvers' bound of the variables, ``x`` a good point of the set, ``value`` = f(x).
+Problem = namedtuple("Problem", "f P upper x value")
+
+#: Operations that a call of numpy costs beside its arithmetic: about a microsecond.
+CALL = 2000
+
+#: Operations a second that a step is expected to reach at most, when the clock is to be kept.
+SPEED = 2e9
+
+
+class Allowance:
+    """What may still be spent: operations, and seconds until a deadline of `time.perf_counter`."""
+
+    def __init__(self, operations=math.inf, deadline=None):
+        self.operations, self.deadline = operations, deadline
+
+    def spend(self, price):
+        """Takes the price of a step off; False where it is not to be had."""
+        late = self.deadline is not None and time.perf_counter() + price / SPEED >= self.deadline
+        if late or price > self.operations:
+            return False
+        self.operations -= price
+        return True
+
+
+def climb(rungs, problem, best, target, allowance):
+    """The best bound of all rungs that the allowance pays for; at the target, or at Ctrl-C, no step more is taken."""
+    try:
+        for rung in rungs:
+            for bound, price in rung(problem):
+                best = min(best, bound)
+                if best <= target:
+                    return best
+                if not allowance.spend(price):
+                    break
+    except KeyboardInterrupt:
+        pass
+    return best
+
+
+def largest(P, cost, upper):
+    """An upper bound on <cost, v> over the points v <= upper of P: the oracle's answer, with room for rounding."""
+    v = P.lmo(cost, upper)
+    size = np.abs(cost) @ np.maximum(np.abs(upper), np.abs(v))
+    return float(cost @ v + 1e-9 * size)
+
+
+def gradient_price(f):
+    """Operations of one value and gradient of f."""
+    return CALL + f.operations
