@@ -25,12 +25,10 @@ from drsub_fast.proofs.doubly_nonnegative import interior_point_bound
 from drsub_fast.proofs.first_order import first_order_bound
 from drsub_fast.proofs.item_sets import item_set_steps, partition_steps
 from drsub_fast.proofs.program import magnitude, quadratic_program, unit_form
+from drsub_fast.proofs.quadratic_steps import first_order_steps, interior_point_steps
 from drsub_fast.proofs.rungs import Allowance, Problem, climb, gradient_price, largest
 from drsub_fast.proofs.safe_bound import relaxation
 from drsub_fast.proofs.softmax_relaxations import softmax_steps
-from drsub_fast.sets.box import Box
-from drsub_fast.sets.knapsack import DisjointKnapsacks
-from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.multi_start import multi_start
 from drsub_fast.solvers.run import solver_upper
 
@@ -43,9 +41,6 @@ _FIRST_ORDER_GAP = 1e-3
 _DNN_GAP = 1e-7
 
 _SAFETY = 1e-9
-
-#: Sets whose rows the relaxation takes.
-DNN_SETS = (Box, Polytope, DisjointKnapsacks)
 
 #: Starts of the local solve that looks for a good point where none is given.
 _SOLVES = 4
@@ -274,22 +269,12 @@ def _good_point(f, P, upper, allowance):
         x = P.start(upper)
         return x, f.value(x)
     left = None if allowance.deadline is None else max(0.0, allowance.deadline - time.perf_counter())
-    r = multi_start(f, P, _SOLVES, time_limit=left)
+    r = multi_start(f, P, n_starts=_SOLVES, time_limit=left)
     return r.x, r.value
 
 
-def dnn_steps(problem):
-    """The rung of quadratics over down-closed sets of few variables: the interior point's steps."""
-    f, P = problem.f, problem.P
-    if not isinstance(f, Quadratic) or f.n > DNN_MAX_VARIABLES or not isinstance(P, DNN_SETS) or not P.is_down_closed:
-        return
-    pairs = (f.n + 1) * (f.n + 2) / 2
-    yield np.inf, 12 * pairs**3 / 3 + 30 * pairs**2
-    yield dnn_bound(f, P), 0
-
-
 #: Bounds from the cheap to the dear.
-RUNGS = (concave_steps, item_set_steps, partition_steps, dnn_steps, softmax_steps)
+RUNGS = (concave_steps, item_set_steps, partition_steps, interior_point_steps, first_order_steps, softmax_steps)
 
 
 def _gap(f, P, x, upper):
