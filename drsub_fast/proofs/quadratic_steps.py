@@ -48,7 +48,7 @@ def interior_point_steps(problem):
     scale = magnitude(program)
     if form is None or scale == 0.0 or len(form.free) == 0:
         return
-    yield problem.f.c + form.constant + interior_point_bound(relaxation(form), scale, _INTERIOR_GAP), 0
+    yield problem.f.c + form.constant + interior_point_bound(relaxation(form), scale, _INTERIOR_GAP, math.inf), 0
 
 
 def first_order_steps(problem):
