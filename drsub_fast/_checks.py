@@ -172,6 +172,47 @@ def as_symmetric(data, name, rtol=1e-10):
     return matrix
 
 
+def as_symmetric_sparse(data, name, rtol=1e-10):
+    """Symmetric sparse matrix as a `scipy.sparse.csr_array` with sorted rows, duplicates summed and no stored zeros.
+
+    Like `as_symmetric`, but nothing of the size of a dense matrix is made.
+    """
+    if data.dtype.kind not in "biuf":
+        raise TypeError(f"{name} is of type {data.dtype}; real numbers are needed")
+    matrix = scipy.sparse.csr_array(data, dtype=np.float64, copy=True)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"{name} must be square, got shape {matrix.shape}")
+    if matrix.shape[0] == 0:
+        raise ValueError(f"{name} is empty: at least one variable is needed")
+    matrix.sum_duplicates()
+    if not np.isfinite(matrix.data).all():
+        place = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
+        where = (np.searchsorted(matrix.indptr, place, side="right") - 1, matrix.indices[place])
+        raise ValueError(f"{entry(name, where)} = {matrix.data[place]} is not finite")
+    matrix.eliminate_zeros()
+    narrow = scipy.sparse.get_index_dtype(maxval=max(matrix.nnz, *matrix.shape))
+    matrix.indices, matrix.indptr = matrix.indices.astype(narrow, copy=False), matrix.indptr.astype(narrow, copy=False)
+    # A transposed matrix by rows is the matrix by columns: converting it sorts the rows as well.
+    transposed = matrix.T.tocsr()
+    same_places = np.array_equal(matrix.indptr, transposed.indptr) and np.array_equal(
+        matrix.indices, transposed.indices
+    )
+    if same_places and np.array_equal(matrix.data, transposed.data):
+        return matrix
+    skew = abs(matrix - transposed).tocoo()
+    if skew.nnz:
+        worst = int(skew.data.argmax())
+        if skew.data[worst] > rtol * max(1e-300, np.abs(matrix.data).max()):
+            i, j = int(skew.row[worst]), int(skew.col[worst])
+            raise ValueError(
+                f"{name} is not symmetric: {name}[{i}, {j}] = {matrix[i, j]:g} but {name}[{j}, {i}] = "
+                f"{matrix[j, i]:g}; pass ({name} + {name}.T) / 2 if that is the function you mean"
+            )
+    matrix = (0.5 * (matrix + transposed)).tocsr()
+    matrix.sum_duplicates()
+    return matrix
+
+
 def _largest_skew(matrix, rows=64):
     """(|M_ij - M_ji|, i, j) where it is largest; by blocks of rows, since a whole transpose misses the cache."""
     worst = (0.0, 0, 0)
