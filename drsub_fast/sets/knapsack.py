@@ -4,11 +4,11 @@
 weights; `Simplex` asks for equality. One family of kernels serves them all.
 
 Oracle: in every group, fill the coordinates of largest d_j / w_j > 0 until the capacity is spent, equal ones in
-their order (the continuous knapsack, Dantzig 1957). A heap of the r best so far is passed by most of s coordinates
-with one comparison: O(s + r log r log(s / r)) for random costs. The least ratios of the last two calls say what to
-expect of this one's: what is below does not even enter the heap, unless the rest leaves capacity unused. In a small
-group the loads of what comes before are summed for each item instead, s^2 comparisons without a branch; only where
-equal ratios share what is left is the heap asked. With equality the sign of d_j does not matter.
+their order (the continuous knapsack, Dantzig 1957). Weighted selection finds the ratio at which it is spent in
+expected O(s). The ratios of the last two calls say what to expect of this one's: most coordinates are passed with one
+comparison, unless those above leave capacity unused. In a small group the loads of what comes before are summed for
+each item instead, s^2 comparisons without a branch; only where equal ratios share what is left is the selection asked.
+With equality the sign of d_j does not matter.
 
 Projection: x = clip(y - t w, 0, upper) with the multiplier t of the group's constraint, t >= 0 unless it is
 an equality. The load sum w_j x_j is piecewise linear and falling in t: bisect its breakpoints, then
@@ -23,13 +23,13 @@ import numpy as np
 
 from drsub_fast._checks import as_real, as_vector
 from drsub_fast._kinds import NUMBER, SETS, array, register_kind
-from drsub_fast.engine.heap import heapify, pop, push
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.select import select
 from drsub_fast.sets.base import FAILED, OK, FeasibleSet, register_set
 
 KnapsackParams = namedtuple("KnapsackParams", "members start weights capacity equality")
-#: ``least`` holds, for each group, the least ratio in the heap at the end of the last call and of the one before.
-KnapsackWork = namedtuple("KnapsackWork", "ratio points least heap calls")
+#: ``least`` holds, for each group, the ratio at which the last call used the capacity up, and the one before.
+KnapsackWork = namedtuple("KnapsackWork", "ratio points least items calls")
 
 #: Items of a group up to which all pairs are compared: 100 softmax steps are 1.11 times as fast by that at n = 12, 16,
 #: 20 and 24, 1.02 at 32.
@@ -56,21 +56,6 @@ def _carve(params, floats, integers):
 
 
 @kernel
-def _fill(heap, count, weights, upper, capacity, v):
-    """Fills the items of a heap, its least one only as far as the capacity goes; returns what is left of it."""
-    left = capacity
-    for i in range(1, count):
-        j = heap[i]
-        v[j] = upper[j]
-        left -= weights[j] * upper[j]
-    if count > 0:
-        j = heap[0]
-        v[j] = min(upper[j], max(left, 0.0) / weights[j])
-        left -= weights[j] * v[j]
-    return left
-
-
-@kernel
 def _expected_ratio(work, g, floor):
     """A ratio that the least one of this call will hardly be below: it moves by less than 1.5 times its last move."""
     if work.calls[0] < 2:
@@ -81,39 +66,23 @@ def _expected_ratio(work, g, floor):
 
 
 @kernel
-def _select(params, work, g, direction, upper, floor, v):
-    """(count, load, least) of a heap of the best items above ``floor``, as few as use the capacity up.
-
-    To enter, an item must beat ``least``. Items of no weight are filled at once.
-    """
-    ratio, heap, capacity = work.ratio, work.heap, params.capacity[g]
-    count, load, least = 0, 0.0, floor
+def _candidates(params, work, g, direction, upper, floor, v):
+    """(count, load) of the items of a group whose ratio is above ``floor``; v is filled where an item has no weight."""
+    ratio, load, items = work.ratio, work.points, work.items
+    count, total = 0, 0.0
     for i in range(params.start[g], params.start[g + 1]):
         j = params.members[i]
         w = params.weights[j]
         v[j] = 0.0
-        if not direction[j] > least * w or upper[j] <= 0.0:
+        if not direction[j] > floor * w or upper[j] <= 0.0:
             continue
         if w == 0.0:
             v[j] = upper[j]
             continue
-        ratio[j] = direction[j] / w
-        load += w * upper[j]
-        if least > floor:
-            push(heap, count, ratio, j)
-            count += 1
-        else:
-            heap[count] = j
-            count += 1
-            if load < capacity:
-                continue
-            heapify(heap, count, ratio)
-        while load - params.weights[heap[0]] * upper[heap[0]] >= capacity:
-            load -= params.weights[heap[0]] * upper[heap[0]]
-            pop(heap, count, ratio)
-            count -= 1
-        least = ratio[heap[0]]
-    return count, load, least
+        items[count], ratio[count], load[j] = j, direction[j] / w, w * upper[j]
+        total += load[j]
+        count += 1
+    return count, total
 
 
 @kernel(reductions=True, apart=True)
@@ -151,15 +120,43 @@ def _fill_by_pairs(params, work, g, direction, upper, floor, v):
 
 
 @kernel
-def _fill_by_heap(params, work, g, direction, upper, floor, v):
+def _take_part(params, j, upper, left, v):
+    """Fills item j as far as what is left goes; returns what is left then."""
+    v[j] = min(upper[j], max(left, 0.0) / params.weights[j])
+    return left - params.weights[j] * v[j]
+
+
+@kernel
+def _fill_by_selection(params, work, g, direction, upper, floor, v):
     """Fills a group in the order of the ratios, equal ones in theirs; returns what is left of the capacity."""
-    least, capacity = work.least, params.capacity[g]
+    ratio, items, capacity = work.ratio, work.items, params.capacity[g]
     expected = _expected_ratio(work, g, floor)
-    count, load, last = _select(params, work, g, direction, upper, expected, v)
+    count, load = _candidates(params, work, g, direction, upper, expected, v)
     if load < capacity and expected > floor:
-        count, load, last = _select(params, work, g, direction, upper, floor, v)
-    least[g, 1], least[g, 0] = least[g, 0], last
-    return _fill(work.heap, count, params.weights, upper, capacity, v)
+        count, load = _candidates(params, work, g, direction, upper, floor, v)
+    work.least[g, 1] = work.least[g, 0]
+    if load <= capacity:
+        work.least[g, 0] = floor
+        for i in range(count):
+            v[items[i]] = upper[items[i]]
+        return capacity - load
+    least, left = select(ratio, items, work.points, count, capacity)
+    work.least[g, 0] = least
+    n_equal = 0
+    for i in range(count):
+        if ratio[i] > least:
+            v[items[i]] = upper[items[i]]
+        elif ratio[i] == least:
+            n_equal += 1
+            items[n_equal - 1] = items[i]
+    if n_equal == 1:
+        return _take_part(params, items[0], upper, left, v)
+    for i in range(params.start[g], params.start[g + 1]):
+        j = params.members[i]
+        w = params.weights[j]
+        if w > 0.0 and upper[j] > 0.0 and direction[j] / w == least:
+            left = _take_part(params, j, upper, left, v)
+    return left
 
 
 @kernel
@@ -171,7 +168,7 @@ def _lmo(params, work, direction, upper, v):
         if params.start[g + 1] - params.start[g] <= _PAIRS_UP_TO:
             left = _fill_by_pairs(params, work, g, direction, upper, floor, v)
         if left < -slack:
-            left = _fill_by_heap(params, work, g, direction, upper, floor, v)
+            left = _fill_by_selection(params, work, g, direction, upper, floor, v)
         if params.equality and left > _MISS * params.capacity[g]:
             return FAILED
     work.calls[0] += 1
