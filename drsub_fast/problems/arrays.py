@@ -134,7 +134,8 @@ def _moved_to_zero(f, P, arrays):
         )
     A, b = (P.A, P.b) if isinstance(P, Polytope) else (np.zeros((0, f.n)), np.zeros(0))
     upper = P.upper if "upper" in arrays else np.full(f.n, np.inf)
-    return standard_form(f.H, f.h, f.c, A, np.full(len(b), -np.inf), b, lower, upper, minimize=False)
+    H = f.H if f.factor is None else f.hessian()
+    return standard_form(H, f.h, f.c, A, np.full(len(b), -np.inf), b, lower, upper, minimize=False)
 
 
 def from_arrays(arrays):
@@ -198,7 +199,8 @@ def _objective_fields(f):
         kind = {CutExtension: "cut", TableExtension: "table"}.get(type(f)) or _kind_of(f, OBJECTIVES, "objective")
     fields = _fields(f, OBJECTIVES[kind].make)
     if "factor" in fields:
-        del fields["L"]
+        fields.pop("L", None)
+        fields.pop("H", None)
     return kind, fields
 
 
