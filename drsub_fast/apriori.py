@@ -77,9 +77,9 @@ def constants(f, P):
     curvature = f.curvature_bound(upper)
     if not isinstance(f, Quadratic):
         return Constants(None, None, diameter, curvature)
-    smoothness = float(np.linalg.norm(f.H, 2))
+    smoothness = f.spectral_norm()
     return Constants(
-        smoothness, float((-f.H.diagonal()).min()), diameter, min(curvature, smoothness * diameter * diameter)
+        smoothness, float((-f.hessian_diagonal()).min()), diameter, min(curvature, smoothness * diameter * diameter)
     )
 
 

@@ -319,6 +319,13 @@ class Quadratic(Objective):
             return self.H.toarray()
         return -(params.B @ params.B.T) - np.diag(params.d)
 
+    def hessian_diagonal(self):
+        """The diagonal of H, shape (n,)."""
+        params = self._params
+        if self.factor is not None:
+            return -(np.square(params.B).sum(axis=1) + params.d)
+        return params.diagonal if self.is_sparse else params.H.diagonal()
+
     @property
     def factor(self):
         """B, shape (n, k), of a factored Hessian -BB' - diag(d), else None."""

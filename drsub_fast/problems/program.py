@@ -69,7 +69,7 @@ def program_of(problem):
     sides = np.concatenate([b, b_eq])
     lower = np.array(P.lower) if isinstance(P, GeneralPolytope) else np.zeros(P.n)
     upper = np.array(P.upper)
-    H, h, c = scipy.sparse.csr_array(f.H), np.array(f.h), f.c
+    H, h, c = scipy.sparse.csr_array(f.H if f.factor is None else f.hessian()), np.array(f.h), f.c
     if problem.shift is not None:  # f(x) = g(shift + x)
         shift = problem.shift
         Hs = H @ shift

@@ -54,7 +54,7 @@ class _Negative(Objective):
 
     def __init__(self, f):
         self.n = f.n
-        self._params = QuadraticParams(-f.H, -f.h, -f.c)
+        self._params = QuadraticParams(-f.hessian(), -f.h, -f.c)
 
 
 def _require_sizes(f, P, method):

@@ -17,6 +17,7 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast.errors import UnsupportedError
+from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.general import GeneralPolytope
 from drsub_fast.sets.knapsack import DisjointKnapsacks
@@ -60,7 +61,7 @@ def constraint_rows(P):
 def quadratic_program(f, P):
     """The problem max f - c over P as arrays, for a quadratic f (cuts and prices included) and any set with rows."""
     A, b, A_eq, b_eq, lower = constraint_rows(P)
-    H, h, _ = f.params
+    H, h = (f.hessian(), f.h) if isinstance(f, Quadratic) else f.params[:2]
     return QuadraticProgram(_dense(H), h, A, b, np.array(solver_upper(f, P)), A_eq, b_eq, lower)
 
 

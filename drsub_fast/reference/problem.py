@@ -60,7 +60,7 @@ def as_function(f):
     if isinstance(f, Function):
         return f
     if hasattr(f, "H"):
-        return quadratic(f.H, f.h, f.c)
+        return quadratic(f.hessian(), f.h, f.c)
     if hasattr(f, "L"):
         return softmax(f.L)
     raise UnsupportedError(f"the reference has no formula for {type(f).__name__}; use a Quadratic or a Softmax")
