@@ -61,7 +61,7 @@ Five steps of the continuous greedy method for a monotone function, in compiled 
 
 import numpy as np
 
-from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.jit import engine, kernel
 from drsub_fast.engine.vector import dot, shrink, slope
 from drsub_fast.objectives.base import _value_and_gradient as value_and_gradient
 from drsub_fast.objectives.base import (
@@ -96,6 +96,9 @@ __all__ = [
     "slope",
     "value_and_gradient",
 ]
+
+
+engine()  # Numba has to know these functions before it compiles the user's.
 
 
 @kernel(memory=True)

@@ -56,7 +56,18 @@ def _python(code, **variables):
 
 def test_every_kernel_wears_the_decorator_of_the_package():
     compiling = {file for file, tree in SOURCES.items() if COMPILERS & set(_names(tree))}
-    assert compiling == {"engine/jit.py"}
+    assert compiling == {"engine/plain.py"}
+
+
+def test_numba_is_known_to_the_engine_alone():
+    users = {file for file in _files_that_import("numba") | _files_that_import("llvmlite")}
+    assert {file.partition("/")[0] for file in users} == {"engine"}
+
+
+def test_interpreted_solves_do_not_import_numba():
+    run = _python(SOLVE + "import sys; print(round(value, 4), {'numba', 'llvmlite'} & set(sys.modules))",
+                  DRSUB_FAST_COMPILE="never")  # fmt: skip
+    assert (run.stdout, run.stderr) == ("0.5461 set()\n", "")
 
 
 def test_highspy_is_imported_by_the_oracle_and_the_benchmark_alone():
@@ -112,10 +123,11 @@ def read_only(tmp_path):
     copy.chmod(0o755)
 
 
+@pytest.mark.skipif(jit.COMPILE == "never", reason="no cache is in use")
 @pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
 def test_a_read_only_package_keeps_its_kernels_in_the_cache_of_the_user(read_only, tmp_path, variable):
     home = {"HOME": None, "XDG_CACHE_HOME": None, variable: str(tmp_path / "home")}
-    run = _python("from drsub_fast.engine import jit; print(jit.CACHE_FOLDER)", **home, **read_only)
+    run = _python("from drsub_fast.engine import jit; print(jit.cache_folder())", **home, **read_only)
     assert run.returncode == 0, run.stderr
     cache = tmp_path / "home" / ("drsub_fast" if variable == "XDG_CACHE_HOME" else ".cache/drsub_fast")
     assert Path(run.stdout.strip()).parent == cache
@@ -125,13 +137,13 @@ def test_a_read_only_package_solves_where_nothing_can_be_written(read_only, tmp_
     # Numba #4908: no locator for the cache.
     file = tmp_path / "file"
     file.touch()
-    run = _python(SOLVE + "print(jit.CACHE_FOLDER, round(value, 4))", HOME=f"{file}/home", XDG_CACHE_HOME=None,
+    run = _python(SOLVE + "print(jit.cache_folder(), round(value, 4))", HOME=f"{file}/home", XDG_CACHE_HOME=None,
                   **read_only)  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert run.stdout == "None 0.5461\n"
 
 
-@pytest.mark.skipif(jit.CACHE_FOLDER is None, reason="no cache is in use")
+@pytest.mark.skipif(jit.cache_folder() is None, reason="no cache is in use")
 def test_a_second_process_takes_its_kernels_from_the_disk():
     count = """
 from drsub_fast.solvers.continuous_greedy import additive_loop

@@ -14,14 +14,14 @@ import time
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import numba
 from threadpoolctl import threadpool_info
 from tqdm import tqdm
 
 from drsub_fast import __version__
 from drsub_fast._kinds import OBJECTIVES, SETS
 from drsub_fast.cli.batch import add_batch
-from drsub_fast.engine.jit import CACHE_FOLDER, compiling
+from drsub_fast.engine.jit import cache_folder, compiling
+from drsub_fast.engine.threads import worker_count
 from drsub_fast.errors import OracleError
 from drsub_fast.experiments import debates, digits, speed_table, synthetic
 from drsub_fast.instances import FAMILIES, PAPER_REPEATS, PAPER_ROWS, PAPER_SIZES
@@ -176,7 +176,7 @@ def _compiling_ahead(families, names, n_jobs):
     function that waits until the kernels of a family are ready.
     """
     kinds = [synthetic.has_optimum(family) for family in families]
-    if CACHE_FOLDER is None or n_jobs == 1 or all(kinds) or not kinds[0]:
+    if cache_folder() is None or n_jobs == 1 or all(kinds) or not kinds[0]:
         yield lambda family: None
         return
     first = families[kinds.index(False)]
@@ -272,12 +272,12 @@ def run_info(args):
             lines.append((name, importlib.metadata.version(name)))
         except importlib.metadata.PackageNotFoundError:
             lines.append((name, "not installed"))
-    if CACHE_FOLDER is None:
+    if cache_folder() is None:
         lines.append(("kernel cache", "none: no folder is writable, kernels are compiled in every process"))
     else:
-        files = [path.stat().st_size for path in CACHE_FOLDER.rglob("*.nb*")]
-        lines.append(("kernel cache", f"{CACHE_FOLDER} ({len(files)} files, {sum(files) / 1e6:.1f} MB)"))
-    lines.append(("processors", f"{os.cpu_count()}, of which Numba may use {numba.config.NUMBA_NUM_THREADS}"))
+        files = [path.stat().st_size for path in cache_folder().glob("*.kernel")]
+        lines.append(("kernel cache", f"{cache_folder()} ({len(files)} files, {sum(files) / 1e6:.1f} MB)"))
+    lines.append(("processors", f"{os.cpu_count()}, of which this process may use {worker_count(None)}"))
     for library in threadpool_info():
         lines.append((library["user_api"], f"{library['internal_api']} {library['version'] or ''}".rstrip()
                       + f", {library['num_threads']} threads"))  # fmt: skip
@@ -299,14 +299,14 @@ def add_warmup(commands):
 
 def run_warmup(args):
     """Compiles the common kernels, with a progress bar."""
-    if CACHE_FOLDER is None:
+    if cache_folder() is None:
         raise ValueError("no cache folder is writable; set DRSUB_FAST_CACHE_DIR to one that is")
     began = time.perf_counter()
     with compiling(), tqdm(total=speed_table.N_WARM_UP, unit="kernel", disable=None, leave=False) as bar:
         for done in speed_table.warm_up():
             bar.set_description(done)
             bar.update()
-    print(f"{speed_table.N_WARM_UP} solvers ready in {time.perf_counter() - began:.1f} s, stored in {CACHE_FOLDER}")
+    print(f"{speed_table.N_WARM_UP} solvers ready in {time.perf_counter() - began:.1f} s, stored in {cache_folder()}")
     return 0
 
 

@@ -9,12 +9,8 @@ solver.
 Register before the first compilation that involves the class.
 """
 
-from numba import typeof
-from numba.core import types
-from numba.core.errors import TypingError
-from numba.core.typing.templates import AbstractTemplate, infer_global
-
-from drsub_fast.engine.jit import plain
+from drsub_fast.engine.jit import plain, when_compiling
+from drsub_fast.errors import UnsupportedError
 
 
 class Operation:
@@ -37,7 +33,7 @@ class Operation:
         """The implementation for a parameter class."""
         implementation = self.table.get(cls, self.default)
         if implementation is None:
-            raise TypingError(f"{getattr(cls, '__name__', cls)} has no kernel for '{self.name}'")
+            raise UnsupportedError(f"{getattr(cls, '__name__', cls)} has no kernel for '{self.name}'")
         return implementation
 
 
@@ -65,22 +61,6 @@ def operation(name, default=None):
         return getattr(implementation, "interpreted", implementation)(params, *args)
 
     call.__name__ = call.__qualname__ = twin.__name__ = name
-    call.interpreted_twin = twin
-
-    class Template(AbstractTemplate):
-        """Typing of a call: the implementation itself is called, no function in between is compiled."""
-
-        key = call
-
-        def generic(self, arguments, keywords):
-            cls = getattr(arguments[0], "instance_class", None)
-            implementation = typeof(table.lookup(cls))
-            signature = implementation.get_call_type(self.context, arguments, keywords)
-            self._overload = implementation.get_overload(signature)
-            return signature
-
-        def get_impl_key(self, signature):
-            return self._overload
-
-    infer_global(call, types.Function(Template))
+    call.twin = twin
+    when_compiling(call, table)
     return call, table

@@ -6,14 +6,15 @@ Neither is checked to be DR-submodular: `Objective.check_dr` looks for a counter
 """
 
 from collections import namedtuple
-from functools import cache, partial
+from functools import partial
+from uuid import uuid4
 
 import numpy as np
-from numba import config
-from numba.core.dispatcher import Dispatcher
 
 from drsub_fast._checks import as_count
-from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.fingerprints import fingerprint
+from drsub_fast.engine.jit import COMPILE, call_outside, kernel
+from drsub_fast.engine.signatures import is_jitted
 from drsub_fast.objectives.base import Objective, register_objective
 
 
@@ -114,29 +115,43 @@ class CallableObjective(_Declared):
 
     def _call(self, x):
         if self._gradient is None:
-            value, grad = self._function(x.copy())
+            value, grad = call_outside(self._function, x.copy())
         else:
-            value, grad = self._function(x.copy()), self._gradient(x.copy())
+            value, grad = call_outside(self._function, x.copy()), call_outside(self._gradient, x.copy())
         grad = np.asarray(grad, dtype=np.float64)
         if grad.shape != (self.n,):
             raise ValueError(f"the gradient has shape {grad.shape}, expected ({self.n},)")
         return float(value), grad
 
 
-@cache
-def _compiled_params(function):
-    """The parameter class of one compiled function, with the function frozen into its kernel."""
+_PARAMS_CLASSES = {}
 
-    class CompiledParams(namedtuple("CompiledParams", "n args")):
-        __slots__ = ()
-        transient = True
+
+def _compiled_params(function):
+    """The parameter class of a compiled function, one for all that do the same."""
+    known = _PARAMS_CLASSES.get(function)
+    if known is None:
+        digest = fingerprint(function)
+        known = _PARAMS_CLASSES.get(digest) if digest else None
+        if known is None:
+            known = _make_params_class(function, digest)
+            _PARAMS_CLASSES[digest or function] = known
+        _PARAMS_CLASSES[function] = known
+    return known
+
+
+def _make_params_class(function, digest):
+    """A parameter class with the function frozen into its kernel."""
+    # Names of compiled code are made of that of the class.
+    name = f"CompiledParams_{(digest or uuid4().hex)[:16]}"
+    params_class = type(name, (namedtuple(name, "n args"),), {"__slots__": (), "stamp": digest})
 
     @kernel(memory=True)
     def evaluate(params, work, x):
         return function(x, work.grad, *params.args)
 
-    register_objective(CompiledParams, evaluate=evaluate)
-    return CompiledParams
+    register_objective(params_class, evaluate=evaluate)
+    return params_class
 
 
 def _as_argument(value):
@@ -168,8 +183,10 @@ class CompiledObjective(_Declared):
 
     Notes
     -----
-    The first solve compiles the loop around the function, once for each function and types of ``args``, not
-    for each object; the result is kept in memory only. Pickles where the function and ``args`` do.
+    The loop is compiled around the function, once for each function and types of ``args``, not for each object:
+    functions with equal text, constants and globals count as one. The result is kept on disk where all that the
+    function names is plain data, functions like it, or from numpy, scipy or the standard ``math``, and in memory
+    else. Pickles where the function and ``args`` do.
 
     Examples
     --------
@@ -187,7 +204,7 @@ class CompiledObjective(_Declared):
     """
 
     def __init__(self, function, args, n, *, unit_box=False, dr_submodular=None, nonnegative=None, monotone=None):
-        if not isinstance(function, Dispatcher) and not (config.DISABLE_JIT and callable(function)):
+        if not is_jitted(function) and not (COMPILE == "never" and callable(function)):
             raise TypeError(
                 f"function is a {type(function).__name__}, not compiled by Numba: decorate it with numba.njit, "
                 f"or use CallableObjective"

@@ -71,7 +71,7 @@ def _carve(params, floats, integers):
 
 def _example():
     params = blank_params(1, 1, KERNEL)
-    work = _carve.py_func(params, *map(np.zeros, _size.py_func(params), (float, np.int64)))
+    work = _carve.interpreted(params, *map(np.zeros, _size.interpreted(params), (float, np.int64)))
     return params, work, _MAXIMIZE, params.b, params.b, params.b
 
 
@@ -129,7 +129,7 @@ def _as_constraint_matrix(A):
 
 
 def _tightest_upper(A, b):
-    """u_j = min_i b_i / A_ij over the rows with A_ij > 0, as in the paper."""
+    """u_j = min_i b_i / A_ij over the rows with A_ij > 0 (paper, section 5.1)."""
     if scipy.sparse.issparse(A):
         upper = np.full(A.shape[1], np.inf)
         columns = np.repeat(np.arange(A.shape[1]), np.diff(A.indptr))
@@ -162,7 +162,7 @@ class Polytope(FeasibleSet):
 
     Notes
     -----
-    A >= 0 and b >= 0 make the set down-closed, and x = 0 feasible.
+    A >= 0 and b >= 0 make the set down-closed, and x = 0 feasible (paper, section 2).
 
     Examples
     --------

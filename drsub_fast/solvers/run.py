@@ -31,7 +31,8 @@ from drsub_fast.engine.codes import (
     PAUSED,
     STALLED,
 )
-from drsub_fast.engine.jit import Interpreted, compiling, kernel, type_code
+from drsub_fast.engine.jit import Interpreted, compiling, kernel
+from drsub_fast.engine.signatures import type_code
 from drsub_fast.engine.threads import one_blas_thread, progress_bar
 from drsub_fast.engine.vector import assign
 from drsub_fast.errors import OracleError
@@ -532,7 +533,7 @@ def objective_kind(f):
     """Workspace of an objective and the type of its parameters, kept on the object: (floats, integers, type)."""
     kind = f.__dict__.get("_kind")
     if kind is None:
-        kind = f._kind = (*objective_size.interpreted_twin(f.params), type_code(f.params) if f.compiled else None)
+        kind = f._kind = (*objective_size.twin(f.params), type_code(f.params) if f.compiled else None)
     return kind
 
 
@@ -542,5 +543,5 @@ def set_kind(P, params):
     mode = getattr(params, "mode", 0)
     kind = kinds.get(mode)
     if kind is None:
-        kind = kinds[mode] = (*set_size.interpreted_twin(params), type_code(params))
+        kind = kinds[mode] = (*set_size.twin(params), type_code(params))
     return kind

@@ -1,35 +1,16 @@
-"""The disk cache of compiled kernels."""
-
-import copy
-import pickle
+"""Kernels: compiled, as plain Python, and when which."""
 
 import numba
 import numpy as np
 import pytest
+from numba.core.caching import NullCache
 from numba.core.errors import TypingError
 
 import drsub_fast as ds
 from drsub_fast.engine import jit
-from drsub_fast.engine.vector import dot
 from drsub_fast.solvers.continuous_greedy import additive_loop
 
 needs_compiler = pytest.mark.skipif(jit.COMPILE != "now", reason="kernels are not compiled")
-
-
-@pytest.mark.skipif(jit.CACHE_FOLDER is None, reason="no cache is in use")
-def test_an_index_of_another_version_of_the_package_is_not_unpickled(tmp_path):
-    index = copy.copy(dot._cache._cache_file)
-    index._cache_path = str(tmp_path)
-    index._index_path = tmp_path / "index"
-    unreadable = b"cdrsub_fast.no_such_module\nGone\n."
-    with pytest.raises(ModuleNotFoundError):
-        pickle.loads(unreadable)
-    index._index_path.write_bytes(
-        pickle.dumps(index._version.replace(jit._source_digest(dot.__module__), "0" * 64)) + unreadable
-    )
-    assert index.load("key") is None
-    index.save("key", "data")
-    assert index.load("key") == "data"
 
 
 @jit.kernel
@@ -47,14 +28,15 @@ def _two_sums(a):
 
 def compiled_anew(kernel):
     """The kernel as Python calls it, not from the cache: code from there cannot be looked into."""
-    compiler = jit._compiler(jit._WholeCode, False, kernel._wide)
-    return numba.njit(**kernel._options, pipeline_class=compiler)(kernel.py_func)
+    function = jit.engine().standalone_function(kernel)
+    function._cache = NullCache()
+    return function
 
 
 @needs_compiler
 def test_a_kernel_is_compiled_once_whatever_numbers_it_is_called_with():
     assert compiled_anew(_two_sums)(np.ones(3)) == 7.0
-    assert len(_scaled_sum.signatures) == 1
+    assert len(_scaled_sum.linked.signatures) == 1
 
 
 @needs_compiler
@@ -73,8 +55,19 @@ def _halves(a):
 
 @needs_compiler
 def test_a_kernel_that_counts_no_references_returns_no_array_to_python():
-    with pytest.raises(TypingError, match="_halves returns arrays to Python uncounted: it needs memory=True"):
+    with pytest.raises(TypingError, match="_halves returns arrays uncounted: it needs memory=True"):
         _halves(np.ones(4))
+
+
+@jit.kernel
+def _first_of_halves(a):
+    return _halves(a)[0][0]
+
+
+@needs_compiler
+def test_nor_to_other_kernels():
+    with pytest.raises(TypingError, match="_halves returns arrays uncounted: it needs memory=True"):
+        _first_of_halves(np.ones(4))
 
 
 @jit.kernel(wide=True)

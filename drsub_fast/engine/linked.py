@@ -1,0 +1,427 @@
+"""Kernels by Numba, each linked into its callers, cached on disk.
+
+Numba compiles a function once for itself and once more at each level of callers above it. Here a kernel that others
+call is left as it is, to be optimised and translated there, where what is called once is inlined and unused arguments
+are gone; and what Python calls is compiled with all that it calls. This takes the inside of Numba, of the versions it
+was tested with: see `drsub_fast.engine.plain` for the others.
+"""
+
+import ctypes
+import hashlib
+import io
+import logging
+import pickle
+import sys
+from functools import cache
+
+import llvmlite
+import numba
+from llvmlite import ir
+from llvmlite.binding import add_symbol, get_host_cpu_features, get_host_cpu_name, parse_bitcode
+from numba.core import cgutils
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, CompileResult
+from numba.core.errors import TypingError
+from numba.core.imputils import lower_constant
+from numba.core.registry import CPUDispatcher
+from numba.core.serialize import NumbaPickler
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.core.typing.templates import signature as make_signature
+from numba.extending import lower_builtin, models, register_model, typeof_impl
+
+from drsub_fast.engine import store
+from drsub_fast.engine.jit import Kernel, compiles_at_once, separate_kernels
+from drsub_fast.engine.signatures import key_text
+from drsub_fast.errors import UnsupportedError
+
+logger = logging.getLogger("drsub_fast")
+
+#: Floating-point freedoms for kernels whose sums may be reordered. Infinities and NaN keep their
+#: meaning: the full ``fastmath`` would remove the checks that find them.
+REDUCTION_FLAGS = frozenset({"reassoc", "contract", "arcp", "nsz"})
+
+
+# Code.
+
+
+class _Code(JITCodeLibrary):
+    """Code whose loops may be vectorised by 512 bits: LLVM keeps to 256 unless it is told."""
+
+    wide = False
+
+    def add_ir_module(self, ir_module):
+        if self.wide:
+            for function in ir_module.functions:
+                if not function.is_declaration:
+                    # An attribute with a value: `add` of llvmlite knows plain ones only.
+                    set.add(function.attributes, '"prefer-vector-width"="512"')
+        super().add_ir_module(ir_module)
+
+
+class _LinkedCode(_Code):
+    """Code that exists to be linked into its callers: optimised and translated there, not here as well.
+
+    Numba would optimise a kernel once for itself and once more at each level of callers above it, and make machine
+    code of every stage.
+    """
+
+    def _optimize_final_module(self):
+        pass
+
+    def _finalize_final_module(self):
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name):
+        return 0
+
+    def serialize_using_object_code(self):
+        return self.serialize_using_bitcode()
+
+    @property
+    def codegen(self):
+        return self
+
+    def set_env(self, name, environment):
+        """Kernels never raise, so none needs the environment that Numba would store here."""
+
+
+class _WholeCode(_Code):
+    """Code with everything it calls linked in, which nobody else calls.
+
+    LLVM inlines what is called once, and passes only arguments that are used to the rest.
+    """
+
+    def __init__(self, codegen, name):
+        super().__init__(codegen, name)
+        self.enable_object_caching()
+        #: Names of the separate kernels that it calls.
+        self.separate_names = []
+
+    def _optimize_final_module(self):
+        for function in self._final_module.functions:
+            if function.linkage.name == "linkonce_odr" and not function.is_declaration:
+                function.linkage = "internal"
+                # The loader finds local symbols of other code too, whose arguments may be others now.
+                function.name += ".whole"
+        super()._optimize_final_module()
+        names = [function.name for function in self._final_module.functions if function.is_declaration]
+        self.separate_names = [name.removesuffix(".cell") for name in names if name.endswith(".cell")]
+
+
+def _holds_arrays(numba_type):
+    return isinstance(numba_type, numba.types.Array) or any(map(_holds_arrays, getattr(numba_type, "types", ())))
+
+
+class _KernelCompiler(Compiler):
+    """What the compilers of kernels share; `_compiler` says which code they make, and how."""
+
+    def __init__(self, typing_context, target_context, library, arguments, return_type, flags, *args):
+        flags.noalias = self.apart
+        library = self.code(target_context.codegen(), "kernel")
+        library.wide = self.wide
+        super().__init__(typing_context, target_context, library, arguments, return_type, flags, *args)
+
+    def compile_extra(self, function):
+        result = super().compile_extra(function)
+        if not self.state.flags.nrt and _holds_arrays(result.signature.return_type):
+            raise TypingError(f"{function.__name__} returns arrays uncounted: it needs memory=True")
+        return result
+
+
+@cache
+def _compiler(code, apart, wide):
+    return type("KernelCompiler", (_KernelCompiler,), {"code": code, "apart": apart, "wide": wide})
+
+
+# The disk cache.
+
+
+@cache
+def _stamp():
+    """Digest of what compiled code depends on besides the sources."""
+    parts = (
+        sys.version,
+        numba.__version__,
+        llvmlite.__version__,
+        get_host_cpu_name(),
+        get_host_cpu_features().flatten(),
+    )
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _type_key(numba_type):
+    """The key of a Numba type, as `drsub_fast.engine.signatures.type_key` makes it of a value."""
+    if isinstance(numba_type, numba.types.Array):
+        dtype = numba.np.numpy_support.as_dtype(numba_type.dtype).str
+        return "array", dtype, numba_type.ndim, numba_type.layout, numba_type.mutable
+    if isinstance(numba_type, (numba.types.Number, numba.types.Boolean)):
+        return str(numba_type)
+    parts = getattr(numba_type, "types", None)
+    if isinstance(numba_type, numba.types.BaseTuple):
+        return getattr(numba_type, "instance_class", tuple), *map(_type_key, parts)
+    return "numba", numba_type
+
+
+def _transient_classes(numba_types):
+    """Classes made at run time among the types of arguments."""
+    for numba_type in numba_types:
+        cls = getattr(numba_type, "instance_class", None)
+        if hasattr(cls, "stamp"):
+            yield cls
+        yield from _transient_classes(getattr(numba_type, "types", ()))
+
+
+class _Pickler(NumbaPickler):
+    """Names classes made at run time by their place among the arguments: the loader has its own."""
+
+    def persistent_id(self, value):
+        return self.classes.index(value) if isinstance(value, type) and value in self.classes else None
+
+
+class _Unpickler(pickle.Unpickler):
+    def persistent_load(self, index):
+        return self.classes[index]
+
+
+class _Cache:
+    """What Numba asks of a cache, by `drsub_fast.engine.store`."""
+
+    form = "whole"
+    cache_path = ""
+
+    def __init__(self, kernel):
+        self._kernel = kernel
+
+    def _file(self, signature):
+        """Name of the file for a signature, None if there is none, and the classes in it that were made at run time."""
+        arguments = signature if isinstance(signature, tuple) else signature.args
+        text, classes = key_text((tuple, *map(_type_key, arguments))), list(_transient_classes(arguments))
+        # A user's function may raise, for which Numba needs what linked code does not keep.
+        kept = text is not None and not (classes and self.form == "linked")
+        return self._kernel.file_name(self.form, text) if kept else None, classes
+
+    def load_overload(self, signature, target_context):
+        """The result of an earlier compilation, or None."""
+        name, classes = self._file(signature)
+        payload = None if name is None else store.load(name, self._kernel.__module__, _stamp())
+        if payload is None:
+            return None
+        target_context.refresh()
+        try:
+            reader = _Unpickler(io.BytesIO(payload))
+            reader.classes = classes
+            separate_names, content = reader.load()
+            result = self.rebuild(target_context, content)
+        except Exception as error:  # whatever the file holds: it costs time, not the answer
+            logger.warning("the compiled code in %s does not load, and is made anew: %r", name, error)
+            return None
+        _fill(separate_names)
+        return result
+
+    def save_overload(self, signature, result):
+        """Stores the result of a compilation."""
+        name, classes = self._file(signature)
+        if name is None or result.lifted or result.library.has_dynamic_globals:
+            return
+        stream = io.BytesIO()
+        writer = _Pickler(stream, protocol=pickle.HIGHEST_PROTOCOL)
+        writer.classes = classes
+        writer.dump((getattr(result.library, "separate_names", []), result._reduce()))
+        store.save(name, self._kernel.__module__, _stamp(), stream.getvalue())
+
+    @staticmethod
+    def rebuild(target_context, content):
+        return CompileResult._rebuild(target_context, *content)
+
+
+class _LinkedCache(_Cache):
+    form = "linked"
+
+    @staticmethod
+    def rebuild(target_context, content):
+        (name, _, code), fndesc, environment, signature, *_ = content
+        library = _LinkedCode(target_context.codegen(), name)
+        library._final_module = parse_bitcode(code)
+        library._finalize_final_module()
+        return CompileResult(
+            typing_context=target_context.typing_context,
+            target_context=target_context,
+            entry_point=target_context.get_executable(library, fndesc, environment),
+            typing_error=None,
+            type_annotation="",
+            signature=signature,
+            objectmode=False,
+            lifted=(),
+            fndesc=fndesc,
+            library=library,
+            call_helper=None,
+            environment=environment,
+            metadata=None,
+            reload_init=(),
+            referenced_envs=(),
+        )
+
+
+# Functions.
+
+
+class _KernelType(numba.types.Dispatcher):
+    """Type of a kernel inside compiled code."""
+
+
+register_model(_KernelType)(models.OpaqueModel)
+
+
+@lower_constant(_KernelType)
+def _no_value(context, builder, kernel_type, kernel_object):
+    # Numba would store the address of the Python object, which nothing reads and which no other process can use.
+    return context.get_dummy_value()
+
+
+@typeof_impl.register(Kernel)
+def _type_of_kernel(kernel, context):
+    return _KernelType(kernel.linked)
+
+
+def _numba_options(kernel):
+    flags = set(REDUCTION_FLAGS) if kernel.options["reductions"] else False
+    memory = kernel.options["memory"]
+    return {"nopython": True, "nogil": True, "error_model": "numpy", "fastmath": flags, "_nrt": memory}
+
+
+class _LinkedFunction(CPUDispatcher):
+    """A kernel as other kernels call it: compiled once for all calls with arguments of the same types.
+
+    Numba would compile it anew for each combination of literal numbers among them.
+    """
+
+    def __init__(self, kernel):
+        wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        compiler = _compiler(_LinkedCode, kernel.options["apart"], kernel.options["wide"])
+        super().__init__(kernel.py_func, {}, _numba_options(kernel) | wrappers, compiler)
+        if store.folders()[0]:
+            self._cache = _LinkedCache(kernel)
+
+    def get_call_template(self, arguments, keywords):
+        return super().get_call_template([numba.types.unliteral(argument) for argument in arguments], keywords)
+
+    @property
+    def _numba_type_(self):
+        return _KernelType(self)
+
+
+class _StandaloneFunction(CPUDispatcher):
+    """A kernel as an ordinary Numba function, which Python calls."""
+
+    def __init__(self, kernel):
+        super().__init__(
+            kernel.py_func, {}, _numba_options(kernel), _compiler(_WholeCode, False, kernel.options["wide"])
+        )
+        self._kernel = kernel
+        if store.folders()[0]:
+            self._cache = _Cache(kernel)
+
+    def _compile_for_args(self, *arguments):
+        # Numba's dispatcher comes here for types that it has no code for, and calls what it gets.
+        if compiles_at_once():
+            return super()._compile_for_args(*arguments)
+        return self._kernel.choose_call(arguments)
+
+
+def linked_function(kernel):
+    """The kernel for other kernels."""
+    return _LinkedFunction(kernel)
+
+
+def standalone_function(kernel):
+    """The kernel for Python."""
+    return _StandaloneFunction(kernel)
+
+
+def compile(kernel, arguments):
+    """Machine code of a kernel for arguments of these types, from the cache if it is there."""
+    signature = tuple(map(numba.typeof, arguments))
+    function = kernel.standalone
+    function.compile(signature)
+    result = function.overloads[signature]
+    _fill(getattr(result.library, "separate_names", []))
+    return result.entry_point
+
+
+def address(kernel, arguments):
+    """Address of the machine code of a kernel, for this process."""
+    compile(kernel, arguments)
+    result = kernel.standalone.overloads[tuple(map(numba.typeof, arguments))]
+    return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+
+
+def _fill(names):
+    for kernel in separate_kernels(names):
+        kernel.fill()
+
+
+def add_operation(call, table):
+    """Makes a generic operation known to Numba: the implementation is called, no function in between is compiled."""
+
+    class Template(AbstractTemplate):
+        key = call
+
+        def generic(self, arguments, keywords):
+            cls = getattr(arguments[0], "instance_class", None)
+            try:
+                implementation = numba.typeof(table.lookup(cls))
+            except UnsupportedError as error:
+                raise TypingError(str(error)) from None
+            signature = implementation.get_call_type(self.context, arguments, keywords)
+            self._overload = implementation.get_overload(signature)
+            return signature
+
+        def get_impl_key(self, signature):
+            return self._overload
+
+    infer_global(call, numba.types.Function(Template))
+
+
+def _is_plain_data(numba_type):
+    if isinstance(numba_type, numba.types.Array):
+        return numba_type.layout == "C" and _is_plain_data(numba_type.dtype)
+    if isinstance(numba_type, numba.types.BaseTuple):
+        return all(map(_is_plain_data, numba_type.types))
+    return numba_type in (numba.types.float64, numba.types.int64)
+
+
+def add_separate(separate):
+    """Makes a separate kernel known to Numba: a call by the address in its cell, which is filled if it is empty."""
+    name, call = separate.name, separate.call
+    add_symbol(f"{name}.cell", ctypes.addressof(separate.cell))
+    add_symbol(f"{name}.fill", ctypes.cast(separate.callback, ctypes.c_void_p).value)
+
+    class Template(AbstractTemplate):
+        key = call
+
+        def generic(self, arguments, keywords):
+            arguments = tuple(map(numba.types.unliteral, arguments))
+            if not all(map(_is_plain_data, arguments)):
+                raise TypingError(f"{name} takes float64, int64 and C-contiguous arrays of them, got {arguments}")
+            return make_signature(numba.types.int64, *arguments)
+
+    infer_global(call, numba.types.Function(Template))
+
+    @lower_builtin(call, numba.types.VarArg(numba.types.Any))
+    def generate(context, builder, signature, values):
+        convention, integer = context.call_conv, ir.IntType(64)
+        function_type = convention.get_function_type(numba.types.int64, signature.args)
+        expected = tuple(map(numba.typeof, separate.arguments))
+        if function_type != convention.get_function_type(numba.types.int64, expected):
+            raise TypingError(f"{name} takes {expected}, got {signature.args}")
+        place = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), []), f"{name}.cell")
+        fill = cgutils.get_or_insert_function(builder.module, ir.FunctionType(integer, []), f"{name}.fill")
+        address = cgutils.alloca_once_value(builder, builder.load(builder.bitcast(place, integer.as_pointer())))
+        empty = builder.icmp_unsigned("==", builder.load(address), integer(0))
+        with builder.if_then(empty, likely=False):
+            builder.store(builder.call(fill, []), address)
+        callee = builder.inttoptr(builder.load(address), function_type.as_pointer())
+        # A kernel never raises, so its status is not looked at.
+        _, result = convention.call_function(builder, callee, numba.types.int64, signature.args, values)
+        return result

@@ -1,0 +1,88 @@
+"""Types of arguments as compiled code sees them, found without Numba.
+
+A type is a key: a name for numbers, ``("array", dtype, axes, layout, writable)``, or ``(class, *keys)`` for tuples.
+Equal keys mean equal types in compiled code, so a key says which code serves, in this process and on disk.
+"""
+
+import sys
+
+import numpy as np
+
+_NUMBERS = {float: "float64", np.float64: "float64", int: "int64", np.int64: "int64", bool: "bool", np.bool_: "bool"}
+
+
+def type_key(value):
+    """Key of the type of a value."""
+    name = _NUMBERS.get(type(value))
+    if name is not None:
+        return name
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        return "array", value.dtype.str, value.ndim, layout, flags.writeable
+    if isinstance(value, tuple):
+        return type(value), *map(type_key, value)
+    if isinstance(value, np.number):
+        return value.dtype.name
+    import numba  # a user's argument of another kind
+
+    return "numba", numba.typeof(value)
+
+
+#: Numbers of the keys in use, and the reverse.
+_CODES, _KEYS = {}, []
+
+
+def type_code(value):
+    """A number for the type of a value: quicker to look up than its key."""
+    key = type_key(value)
+    code = _CODES.get(key)
+    if code is None:
+        code = _CODES.setdefault(key, len(_CODES))
+        if code == len(_KEYS):
+            _KEYS.append(key)
+    return code
+
+
+def key_of(code):
+    """The key that has a number."""
+    return _KEYS[code]
+
+
+def key_text(key):
+    """A key as text that means the same in every process, or None if there is none."""
+    if isinstance(key, str):
+        return key
+    if key[0] == "array":
+        return "{}[{}d {} {}]".format(*key[1:])
+    if key[0] == "numba":
+        return None
+    cls, *parts = key
+    # A class that is made at run time says what it stands for, or None.
+    name = cls.stamp if hasattr(cls, "stamp") else f"{cls.__module__}.{cls.__qualname__}"
+    texts = [key_text(part) for part in parts]
+    return None if name is None or None in texts else f"{name}({', '.join(texts)})"
+
+
+def example_of(key):
+    """A small value of a type."""
+    if isinstance(key, str):
+        return np.dtype(key).type(1).item() if key in _NUMBERS.values() else np.dtype(key).type(1)
+    if key[0] == "array":
+        _, dtype, axes, layout, writable = key
+        array = np.zeros((2,) * axes, dtype, order="F" if layout == "F" else "C")
+        if layout == "A":
+            array = np.zeros((2,) * (axes - 1) + (4,), dtype)[..., ::2]
+        array.flags.writeable = writable
+        return array
+    if key[0] == "numba":
+        raise TypeError(f"no example of {key[1]}")
+    cls, *parts = key
+    values = map(example_of, parts)
+    return cls(*values) if hasattr(cls, "_fields") else cls(values)
+
+
+def is_jitted(value):
+    """Whether a value is a function compiled by Numba."""
+    numba = sys.modules.get("numba")
+    return numba is not None and numba.extending.is_jitted(value)
