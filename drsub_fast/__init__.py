@@ -10,6 +10,7 @@ from drsub_fast.discrete.greedy import greedy_map
 from drsub_fast.discrete.item_set import MapResult
 from drsub_fast.discrete.map_dpp import MapSolution, map_dpp, nearest_psd
 from drsub_fast.discrete.rounding import RoundedSet, improve_set, round_solution
+from drsub_fast.discrete.selector import ItemSelector
 from drsub_fast.discrete.set_greedy import GreedySet, greedy
 from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
 from drsub_fast.methods import METHODS, maximize
@@ -71,6 +72,7 @@ __all__ = [
     "GeneralPolytope",
     "GreedySet",
     "Guarantee",
+    "ItemSelector",
     "Knapsack",
     "LogisticNonconvex",
     "MapResult",

@@ -1,4 +1,4 @@
-"""The paper's four synthetic families (section 5), for any n, m and seed, and the paper's own instances.
+"""The paper's four synthetic families, for any n, m and seed, and the paper's own instances.
 
 =====================  ================================================================  ===================  =====
 family                 objective                                                         A                    b

@@ -4,7 +4,7 @@ Four ways to a set, and a bound on how much better another could be (`drsub_fast
 
 - ``greedy`` (`greedy_map`): an item at a time.
 - ``continuous``: a method of the paper maximises the softmax extension, whose 0/1 points have the values of their
-  sets; the point is rounded (`round_solution`). Gillenwater, Kulesza, Taskar 2012; Bian et al. 2017, section 5.2.
+  sets; the point is rounded (`round_solution`). Gillenwater, Kulesza, Taskar 2012; Bian et al. 2017.
 - ``best``: the better of the two.
 - ``exact`` (`exact_map`): branch and bound, up to 24 items.
 

@@ -1,4 +1,4 @@
-"""Matched summarization of two speakers' statements (Gillenwater et al. 2012; Bian et al. 2017, section 5.2).
+"""Matched summarization of two speakers' statements (Gillenwater et al. 2012; Bian et al. 2017).
 
 For two candidates of the 2012 Republican debates, pairs of statements, one of each, are to be chosen that
 match well and differ from one another. Statements become unit vectors of word counts (English stop words, words in

@@ -1,4 +1,4 @@
-"""The paper's synthetic experiments (Bian et al. 2017, section 5; Figures 1, 2, 3 and 5).
+"""The paper's synthetic experiments (Bian et al. 2017; Figures 1, 2, 3 and 5).
 
 For each family, each number of rows m = floor(n/2), n, floor(3n/2) and each n = 8, 10, .., 16: the methods'
 values after 100 iterations, as mean and deviation over 20 repeats. Quadratics are measured against the

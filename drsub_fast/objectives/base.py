@@ -355,7 +355,7 @@ class Objective:
     def check_dr(self, upper=None, n_samples=20, seed=0, tol=1e-8):
         """Look for a counterexample to DR-submodularity on [0, upper].
 
-        f is DR-submodular where its gradient is antitone (Bian et al. 2017, section 2). From random
+        f is DR-submodular where its gradient is antitone (Bian et al. 2017). From random
         points single coordinates are raised by steps of all lengths; no derivative may rise.
 
         Parameters

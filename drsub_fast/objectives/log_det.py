@@ -9,7 +9,7 @@ With M = L L' and K = L^-1: d_i f = |K v_i|^2 for factors, <K'K, A_i> for dense 
 sum_i v_i A_i, formed once for as long as v stays; the exact step solves tr(M^-1 dM) = 0 on matrices alone.
 
 Where M is singular (at x = 0 without an offset) f is -inf and the gradient is returned as +inf: start elsewhere. A
-pivot of the Cholesky factorisation below p eps of its diagonal entry counts as zero. (Bian et al. 2017, section 4.)
+pivot of the Cholesky factorisation below p eps of its diagonal entry counts as zero (Bian et al. 2017).
 """
 
 import math
@@ -294,7 +294,7 @@ class Spectral(Objective):
 
     Notes
     -----
-    Bian et al. 2017, section 4. f is concave as well as DR-submodular and non-decreasing.
+    Bian et al. 2017. f is concave as well as DR-submodular and non-decreasing.
 
     Examples
     --------

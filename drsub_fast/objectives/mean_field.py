@@ -98,7 +98,7 @@ class MeanField(Objective):
 
     Notes
     -----
-    Bian et al. 2017, section 4 (there as a divergence to be minimised); Djolonga and Krause, "From MAP to
+    Bian et al. 2017 (there as a divergence to be minimised); Djolonga and Krause, "From MAP to
     marginals: variational inference in Bayesian submodular models", 2014. The value is exact at 0 and 1; the
     gradient is finite there: see the module.
 

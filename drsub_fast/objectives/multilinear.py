@@ -3,8 +3,8 @@
     f(x) = sum_S F(S) prod_{i in S} x_i prod_{i not in S} (1 - x_i),
     d_i f(x) = E[F(S + i) - F(S - i)],
 
-DR-submodular on [0, 1]^n if and only if F is submodular (Calinescu et al. 2011; Bian et al. 2017,
-section 2). A kind of set function, a way to evaluate f:
+DR-submodular on [0, 1]^n if and only if F is submodular (Calinescu et al. 2011; Bian et al. 2017).
+A kind of set function, a way to evaluate f:
 
 **Maxima** (coverage, facility location, FLID). F(S) = sum_{i in S} l_i + sum_d max_{i in S} W_id. For one d sort
 the items by W_id, largest first, w_1 >= w_2 >= ..; then with Q_k = prod_{l < k} (1 - x_l)
@@ -70,7 +70,7 @@ class Multilinear(Objective):
 
     Notes
     -----
-    Bian et al. 2017, section 4; Calinescu et al. 2011. Lives on [0, 1]^n (``unit_box``).
+    Bian et al. 2017; Calinescu et al. 2011. Lives on [0, 1]^n (``unit_box``).
 
     Examples
     --------

@@ -43,7 +43,7 @@ class PriceOptimization(Quadratic):
 
     Notes
     -----
-    Ito and Fujimaki, "Large-scale price optimization via network flow", 2016; Bian et al. 2017, section 4.
+    Ito and Fujimaki, "Large-scale price optimization via network flow", 2016; Bian et al. 2017.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Quadratic f(x) = 1/2 x'Hx + h'x + c with an entrywise non-positive H (paper, section 5.1).
+"""Quadratic f(x) = 1/2 x'Hx + h'x + c with an entrywise non-positive H (Bian et al. 2017).
 
 The gradient Hx + h is affine, so one product H v with the vertex v serves the gradient, the value and
 the exact step, for as many steps as v stays the vertex:
@@ -253,7 +253,7 @@ class Quadratic(Objective):
 
     Notes
     -----
-    Bian et al. 2017, section 5.1. Value and gradient from scratch cost O(n s) for s nonzeros of x; with a sparse H the
+    Bian et al. 2017. Value and gradient from scratch cost O(n s) for s nonzeros of x; with a sparse H the
     entries of those rows, with a factor O(n k).
 
     Examples

@@ -1,6 +1,6 @@
 """Softmax extension of a determinantal point process: f(x) = log det(diag(x) (L - I) + I), L psd.
 
-Source: Gillenwater, Kulesza, Taskar 2012; Bian et al. 2017, sections 5.2 and 5.3. With D = L - I, X = diag(x) and
+Source: Gillenwater, Kulesza, Taskar 2012; Bian et al. 2017. With D = L - I, X = diag(x) and
 P = D (I + X D)^-1, which is symmetric,
 
     grad = diag P,   Hessian_ij = -P_ij^2,
@@ -1094,7 +1094,7 @@ class Softmax(Objective):
 
     Notes
     -----
-    Gillenwater, Kulesza, Taskar 2012; Bian et al. 2017, sections 5.2 and 5.3. A value with gradient costs
+    Gillenwater, Kulesza, Taskar 2012; Bian et al. 2017. A value with gradient costs
     O(n s^2) for s nonzeros of x, or O(n k^2) for a factor with n >= 32 rows and k <= n / 4 columns on the unit box
     (there a value outside of it is NaN). Where L_TT is singular for T = {i : x_i = 1}, the value is -inf and
     the gradient NaN.

@@ -29,7 +29,7 @@ class StabilityNumber(Quadratic):
 
     Notes
     -----
-    Bian et al. 2017, section 4; Motzkin and Straus 1965.
+    Bian et al. 2017; Motzkin and Straus 1965.
 
     Examples
     --------

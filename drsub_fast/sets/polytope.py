@@ -129,7 +129,7 @@ def _as_constraint_matrix(A):
 
 
 def _tightest_upper(A, b):
-    """u_j = min_i b_i / A_ij over the rows with A_ij > 0 (paper, section 5.1)."""
+    """u_j = min_i b_i / A_ij over the rows with A_ij > 0, as in the paper."""
     if scipy.sparse.issparse(A):
         upper = np.full(A.shape[1], np.inf)
         columns = np.repeat(np.arange(A.shape[1]), np.diff(A.indptr))
@@ -162,7 +162,7 @@ class Polytope(FeasibleSet):
 
     Notes
     -----
-    A >= 0 and b >= 0 make the set down-closed, and x = 0 feasible (paper, section 2).
+    A >= 0 and b >= 0 make the set down-closed, and x = 0 feasible.
 
     Examples
     --------

@@ -1,0 +1,206 @@
+"""A choice of rows in the style of scikit-learn: ``fit(X)``, ``ranking_``, ``gains_``, ``transform(X)``.
+
+scikit-learn is not needed. Where it is installed it checks X, so that messages, feature names and tags are its own.
+"""
+
+import importlib.util
+import inspect
+
+import numpy as np
+import scipy
+
+from drsub_fast._checks import as_array, as_count, as_sparse, one_of
+from drsub_fast.discrete.map_dpp import map_dpp
+from drsub_fast.discrete.set_greedy import greedy
+from drsub_fast.objectives.multilinear import Multilinear
+from drsub_fast.objectives.similarity import SIMILARITIES, as_features
+
+FUNCTIONS = ("facility-location", "dpp", "max-coverage")
+
+
+class ItemSelector:
+    """Chooses rows of X that stand for all of them, or differ from one another.
+
+    Parameters
+    ----------
+    n_items : int, default 10
+        Rows to choose; all of them where X has fewer.
+    function : {"facility-location", "dpp", "max-coverage"}
+        What the set is chosen for: the sum over all rows of the similarity, at least 0, to the closest chosen one; log
+        det of the chosen rows' similarities (exactly n_items, also where that lowers it); the sum over columns of the
+        largest chosen entry, X being at least 0.
+    similarity : {"cosine", "inner", "rbf", "precomputed"}
+        By the rule of `drsub_fast.objectives.similarity`, X holding features; "precomputed": X is the matrix of
+        similarities.
+    gamma : float, optional
+        Of "rbf".
+    epsilon : float, optional
+        Stochastic greedy with this loss, for the largest X; not for "dpp".
+    seed : int, default 0
+        Of stochastic greedy.
+
+    Attributes
+    ----------
+    ranking_ : ndarray of int
+        The chosen rows in the order of choice.
+    gains_ : ndarray
+        What each of them added.
+    value_, bound_ : float
+        What the set is worth, and a proven bound on any other of that size.
+    message_ : str
+        Why the choice ended.
+    n_features_in_ : int
+        Columns of X.
+
+    Notes
+    -----
+    Facility location keeps the n x n similarities. `transform` returns the chosen rows of what it is given, which is to
+    have as many rows as the X of `fit`; so, unlike scikit-learn's own transformers, it changes the number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import drsub_fast as ds
+    >>> X = np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.0, 1.0], [0.3, 0.9]])
+    >>> selector = ds.ItemSelector(2).fit(X)
+    >>> selector.ranking_, selector.transform(X).shape
+    (array([2, 4]), (2, 2))
+    """
+
+    def __init__(
+        self, n_items=10, function="facility-location", *, similarity="cosine", gamma=None, epsilon=None, seed=0
+    ):
+        self.n_items = n_items
+        self.function = function
+        self.similarity = similarity
+        self.gamma = gamma
+        self.epsilon = epsilon
+        self.seed = seed
+
+    def fit(self, X, y=None):
+        """Chooses rows of X, shape (n, r); returns the selector.
+
+        Raises
+        ------
+        ValueError
+            For an unknown function or similarity, or an X that is not finite, square or non-negative as asked for.
+        """
+        one_of(self.function, "function", FUNCTIONS)
+        one_of(self.similarity, "similarity", (*SIMILARITIES, "precomputed"))
+        X = self._checked(X, fitting=True)
+        k = min(as_count(self.n_items, "n_items", lower=1), X.shape[0])
+        if self.function == "dpp":
+            if self.epsilon is not None:
+                raise ValueError("epsilon goes with facility-location and max-coverage, not with dpp")
+            found = map_dpp(X, size=k) if self.similarity == "precomputed" else map_dpp(**self._features(X), size=k)
+            self.ranking_ = found.order
+        else:
+            found = greedy(self._set_function(X), size=k, epsilon=self.epsilon, seed=self.seed)
+            self.ranking_ = found.items
+        self.gains_, self.value_, self.bound_, self.message_ = found.gains, found.value, found.bound, found.message
+        self._n_rows = X.shape[0]
+        return self
+
+    def transform(self, X):
+        """The chosen rows of X, in the order of choice; those of a data frame as one.
+
+        Raises
+        ------
+        ValueError
+            If X has not as many rows and columns as that of `fit`, or nothing has been fitted.
+        """
+        if not hasattr(self, "ranking_"):
+            raise _not_fitted(f"this {type(self).__name__} is not fitted yet: call fit(X) first")
+        checked = self._checked(X, fitting=False)
+        if checked.shape[0] != self._n_rows:
+            raise ValueError(f"X has {checked.shape[0]} rows, but the choice is among {self._n_rows}")
+        return X.iloc[self.ranking_] if hasattr(X, "iloc") else checked[self.ranking_]
+
+    def fit_transform(self, X, y=None):
+        """`fit`, then `transform`."""
+        return self.fit(X, y).transform(X)
+
+    def _features(self, X):
+        """The arguments of `as_features`. A row of zeros has the cosine 0 with every row, itself too."""
+        if self.similarity != "cosine":
+            return {"features": X, "similarity": self.similarity, "gamma": self.gamma}
+        squares = X.multiply(X).sum(axis=1) if scipy.sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+        scale = 1.0 / np.sqrt(np.where(np.ravel(squares) > 0.0, np.ravel(squares), 1.0))
+        features = scipy.sparse.diags_array(scale) @ X if scipy.sparse.issparse(X) else X * scale[:, None]
+        return {"features": features, "similarity": "inner"}
+
+    def _set_function(self, X):
+        if self.function == "max-coverage":
+            smallest = X.min()
+            if smallest < 0.0:
+                raise ValueError(
+                    f"Negative values in data: X has the entry {smallest:g}, and max-coverage needs X >= 0"
+                )
+            return Multilinear.facility_location(X)
+        if self.similarity == "precomputed":
+            return Multilinear.facility_location(np.maximum(X.toarray() if scipy.sparse.issparse(X) else X, 0.0))
+        kernel = as_features(**self._features(X))
+        items = np.arange(kernel.n)
+        return Multilinear.facility_location(np.maximum(kernel.block(items, items), 0.0))
+
+    def _checked(self, X, fitting):
+        if importlib.util.find_spec("sklearn") is not None:
+            from sklearn.utils.validation import validate_data
+
+            return validate_data(self, X, reset=fitting, accept_sparse="csr", dtype=np.float64)
+        X = as_sparse(X, "X") if scipy.sparse.issparse(X) else as_array(X, "X", 2)
+        if fitting:
+            self.n_features_in_ = X.shape[1]
+        elif X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {X.shape[1]} features, but {self.n_features_in_} were fitted")
+        return X
+
+    def get_params(self, deep=True):
+        """The parameters by name."""
+        return {name: getattr(self, name) for name in _parameter_names(type(self))}
+
+    def set_params(self, **params):
+        """Sets parameters by name; returns the selector.
+
+        Raises
+        ------
+        ValueError
+            For a name that is no parameter.
+        """
+        for name, value in params.items():
+            if name not in _parameter_names(type(self)):
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self):
+        defaults = inspect.signature(type(self)).parameters
+        changed = [f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k].default]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "ranking_")
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=[]),
+            input_tags=InputTags(
+                sparse=True, pairwise=self.similarity == "precomputed", positive_only=self.function == "max-coverage"
+            ),
+        )
+
+
+def _parameter_names(cls):
+    return list(inspect.signature(cls).parameters)
+
+
+def _not_fitted(message):
+    if importlib.util.find_spec("sklearn") is None:
+        return ValueError(message)
+    from sklearn.exceptions import NotFittedError
+
+    return NotFittedError(message)
