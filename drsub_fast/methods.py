@@ -73,11 +73,6 @@ for _method in (
 _FREE_OPERATIONS = 2e7
 
 
-def default_starts(n):
-    """Number of starts by size, what `multi_start` reaches with 16 being measured there; a solve grows like n^3."""
-    return 16 if n <= 100 else 8 if n <= 300 else 4
-
-
 def _bounded_method(f, P):
     """The method with the best a-priori bound that may apply, what it adds, and why; None for Algorithm 1's 1/4."""
     upper = solver_upper(f, P)
@@ -144,8 +139,8 @@ def maximize(
         double greedy for boxes (1/2), a second phase for other down-closed sets (1/4), Mualem and Feldman's
         method for the rest. The better answer is returned with that bound; `message` says why.
     n_starts : int, optional
-        Starts of a multi-start run; by default 16 for n <= 100, 8 for n <= 300, 4 above, 2 for objectives
-        given in Python.
+        Starts of a multi-start run; by default as many as a budget of counted operations pays (see
+        `multi_start`), 2 for objectives given in Python.
     seed : int
         Seed of the random starts.
     bound : {"auto", "cheap", "tight"}
@@ -185,8 +180,8 @@ def maximize(
     one_of(method, "method", ("auto", *METHODS))
     solver = _best_for_the_time if method == "auto" else METHODS[method].solve
     if method == "auto" or METHODS[method].many_starts:
-        if n_starts is None:
-            n_starts = default_starts(f.n) if f.compiled else 2
+        if n_starts is None and not f.compiled:
+            n_starts = 2
         options |= {"n_starts": n_starts, "seed": seed}
     elif n_starts is not None and as_count(n_starts, "n_starts", lower=1) > 1:
         raise ValueError(f"method {method!r} has one start; use method='multi-start' for n_starts = {n_starts}")

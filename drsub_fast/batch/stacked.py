@@ -38,7 +38,7 @@ from drsub_fast.batch.stack_loop import (
 )
 from drsub_fast.engine.jit import Interpreted
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
-from drsub_fast.methods import METHODS, default_starts, maximize
+from drsub_fast.methods import METHODS, maximize
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import LowRankSoftmaxParams, Softmax
 from drsub_fast.problems.standard_form import Problem
@@ -49,7 +49,7 @@ from drsub_fast.sets.budget import Budget
 from drsub_fast.sets.polytope import KERNEL, Polytope, blank_params
 from drsub_fast.solvers.frank_wolfe import STEP_SIZES
 from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, atoms_size
-from drsub_fast.solvers.multi_start import random_costs
+from drsub_fast.solvers.multi_start import default_starts, random_costs
 from drsub_fast.solvers.run import (
     CONVERGED,
     FINISHED,

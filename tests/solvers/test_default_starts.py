@@ -1,0 +1,58 @@
+"""The default number of starts: as many as a budget of counted operations pays."""
+
+import zipfile
+
+import numpy as np
+import pytest
+
+import drsub_fast as ds
+from drsub_fast.problems.files import read_problem
+from drsub_fast.solvers.multi_start import default_starts
+
+
+def trap(n, deep):
+    """Over the simplex, f has its maximum at vertex ``deep`` and local ones at all others."""
+    values = np.full(n, 1.0)
+    values[deep] = 0.25
+    H = -6.0 * np.ones((n, n))
+    H[np.diag_indices(n)] = -2.0 * values
+    return ds.Quadratic(H, np.zeros(n)), ds.Simplex(n)
+
+
+@pytest.mark.parametrize("n", [4, 40])
+def test_cheap_starts_find_the_one_vertex_among_many(n):
+    f, P = trap(n, n - 2)
+    r = ds.multi_start(f, P)
+    assert r.value == pytest.approx(-0.25, abs=1e-9)
+    assert r.n_starts > default_starts(n)
+    assert ds.multi_start(f, P).n_starts == r.n_starts
+
+
+def test_a_number_that_is_given_is_kept():
+    f, P = trap(12, 3)
+    assert ds.multi_start(f, P, n_starts=5).n_starts == 5
+    assert ds.maximize(f, P, n_starts=5).n_starts == 5
+
+
+def test_a_start_of_the_caller_s_own_is_one_more():
+    f, P = trap(6, 2)
+    r = ds.multi_start(f, P, x0=np.eye(6)[2])
+    assert r.value == pytest.approx(-0.25, abs=1e-9)
+    assert r.n_starts == ds.multi_start(f, P).n_starts + 1
+
+
+def test_an_oracle_with_a_solver_has_the_first_starts_only():
+    f, _ = trap(5, 1)
+    P = ds.GeneralPolytope(A_eq=np.ones((1, 5)), b_eq=[1.0], upper=np.ones(5))
+    assert ds.multi_start(f, P).n_starts <= default_starts(5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_qplib_2712_gets_its_best_known_value(shared_data, tmp_path, seed):
+    with zipfile.ZipFile(shared_data / "QPLIB_2712.qplib.zip") as archive:
+        archive.extractall(tmp_path)
+    problem = read_problem(next(tmp_path.rglob("*.qplib")))
+    r = ds.maximize(problem.f, problem.P, seed=seed)
+    if not r.compiled:
+        pytest.skip("interpreted starts are a hundred times as dear: the budget pays 8 of 200 variables")
+    assert -r.value == pytest.approx(0.012888, abs=1e-8)
