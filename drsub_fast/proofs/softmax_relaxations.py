@@ -176,7 +176,8 @@ def search(expand, P, upper, x, unit_box=True):
 def softmax_steps(problem):
     """The rung: the three bounds, each as far as its search goes."""
     f, P, upper, x, _ = problem
-    if not isinstance(f, Softmax):
+    # Beyond the unit box they need a kernel that stays definite, as DR-submodularity does.
+    if not isinstance(f, Softmax) or not f.dr_submodular_on(upper):
         return
     n = f.n
     price = 8 * n**3 + 100 * n**2 + 60 * CALL

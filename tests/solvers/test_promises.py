@@ -134,6 +134,7 @@ def test_softmax_beyond_the_unit_box_has_a_bound_that_holds():
             assert r.upper_bound == math.inf
             assert r.guarantee.holds is not True
         assert ds.certificates.linear_bound(f, P) == math.inf
+        assert ds.certificates.upper_bound(f, P) == math.inf
     inside = ds.Softmax(2.0 * np.eye(2), unit_box=False)
     r = ds.maximize(inside, ds.Box([3.0, 3.0]))
     assert r.value <= r.upper_bound < math.inf
