@@ -14,7 +14,9 @@ import numpy as np
 import scipy
 
 from drsub_fast.discrete.greedy import as_item_kernel
+from drsub_fast.discrete.set_function import COMPILED_FROM, GAINS
 from drsub_fast.discrete.swaps import improve_by_moves, resized
+from drsub_fast.engine.jit import Interpreted, kernel
 from drsub_fast.objectives.multilinear import MaximaExtension
 from drsub_fast.objectives.softmax import Softmax
 
@@ -55,6 +57,31 @@ def _resize(state, size):
     while len(state.S) < size:
         if not state.add(forced=True):
             state.become(state.family.some(size))
+
+
+@kernel
+def _row_changes(W, item, best, second, near, losses, changes):
+    """changes[a] = what exchanging the item at place a of the set for ``item`` does to sum_d max W; place of the best.
+
+    Without the item that is best for a customer, the better of the new one and the second best takes its place.
+    """
+    row = W[item]
+    gain = 0.0
+    for a in range(losses.size):
+        changes[a] = -losses[a]
+    for d in range(best.size):
+        top, below, new = best[d], second[d], row[d]
+        if new > below:
+            above = max(new, top)
+            gain += above - top
+            # The loss of this customer's best item was counted down to the second best, which the new one is above.
+            changes[near[d]] += min(new, top) - below
+    place = 0
+    for a in range(losses.size):
+        changes[a] += gain
+        if changes[a] > changes[place]:
+            place = a
+    return place
 
 
 class _State:
@@ -105,11 +132,17 @@ class _Maxima(_State):
     def __init__(self, f, family, items):
         super().__init__(f, family, items)
         self.W, self.linear = f.rows(), f.linear
+        self.sparse = scipy.sparse.issparse(self.W)
         self.next = 0
         self.renew()
+        self.compiled = None
+        if not self.sparse and self.W.size >= COMPILED_FROM and self.S:
+            arguments = (self.W, 0, self.best, self.second, self.near, self.losses(), self.losses())
+            run = _row_changes.choose(arguments, GAINS * self.W.size)
+            self.compiled = None if isinstance(run, Interpreted) else run
 
     def row(self, item):
-        if not scipy.sparse.issparse(self.W):
+        if not self.sparse:
             return self.W[item]
         row = np.zeros(self.W.shape[1])
         own = slice(self.W.indptr[item], self.W.indptr[item + 1])
@@ -163,15 +196,12 @@ class _Maxima(_State):
             return False
         without = None if self.family.is_count else [self.without(i) for i in self.S]
         losses = self.losses()
+        self.trial = np.empty(count)
         start = int(np.searchsorted(items, self.next))
         for j in np.roll(items, -start):
-            self.n_values += 1
-            row = self.row(j)
-            above = np.maximum(row, self.best)
-            gain = self.linear[j] + above.sum() - self.best.sum()
-            # Without the item in S that is best for a customer, the better of j and the second best takes its place.
-            kept = np.bincount(self.near, np.maximum(row, self.second) - above + self.best - self.second, count + 2)
-            change = gain - losses + kept[:count]
+            change = self.changes(int(j), losses)
+            if change.max() <= self.least():
+                continue
             for place in np.argsort(-change, kind="stable"):
                 if change[place] <= self.least():
                     break
@@ -182,6 +212,17 @@ class _Maxima(_State):
                     self.renew()
                     return True
         return False
+
+    def changes(self, item, losses):
+        """What exchanging each item of the set for another one adds to the value."""
+        self.n_values += 1
+        if self.compiled is not None:
+            self.compiled(self.W, item, self.best, self.second, self.near, losses, self.trial)
+            return self.linear[item] + self.trial
+        row = self.row(item)
+        above = np.maximum(row, self.best)
+        kept = np.bincount(self.near, np.maximum(row, self.second) - above + self.best - self.second, len(losses) + 2)
+        return self.linear[item] + (above - self.best).sum() - losses + kept[: len(losses)]
 
 
 class _ByGradient(_State):

@@ -188,10 +188,12 @@ def _finished(g, family, items, size, improve, fractional_value):
     if improve or (size is not None and items.size != size):
         items, n_values = improved(g.f, family, items, size, exchanges=improve)
         g.n_values += n_values
+    items = np.sort(items)
+    if isinstance(g.f, MaximaExtension):
+        return RoundedSet(items, g.f.set_value(items), fractional_value, g.n_values)
     chosen = np.zeros(family.n)
     chosen[items] = 1.0
-    value = g.value(chosen)
-    return RoundedSet(np.flatnonzero(chosen), value, fractional_value, g.n_values)
+    return RoundedSet(items, g.value(chosen), fractional_value, g.n_values)
 
 
 def _by_pipage(g, P, x):

@@ -13,9 +13,13 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_count
+from drsub_fast.engine.jit import Interpreted, kernel
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import MaximaExtension, Multilinear, SampledExtension
 from drsub_fast.objectives.softmax import Softmax
+
+#: Entries of a dense W from which gains are compiled, and how often a greedy choice looks at each, about.
+COMPILED_FROM, GAINS = 1_000_000, 10
 
 
 class SetFunction:
@@ -44,6 +48,27 @@ class SetFunction:
         raise NotImplementedError
 
 
+@kernel(reductions=True)
+def _gain_above(W, item, cover):
+    """sum_d max(W[item, d] - cover_d, 0)."""
+    row = W[item]
+    total = 0.0
+    for d in range(cover.size):
+        total += max(row[d] - cover[d], 0.0)
+    return total
+
+
+def _compiled_gain(W, cover):
+    """`_gain_above` as compiled code, or None where numpy does as well or nothing is to be compiled.
+
+    A row of 5000 takes numpy 13 us in three passes, the kernel 3.
+    """
+    if W.size < COMPILED_FROM:
+        return None
+    run = _gain_above.choose((W, 0, cover), GAINS * W.size)
+    return None if isinstance(run, Interpreted) else run
+
+
 class MaximaFunction(SetFunction):
     """F(S) = sum_{i in S} linear_i + sum_d max_{i in S} W_id."""
 
@@ -54,6 +79,7 @@ class MaximaFunction(SetFunction):
         self.trial = np.empty(self.W.shape[1])
         self.n_values = 0
         self.clear()
+        self.compiled = None if self.sparse else _compiled_gain(self.W, self.cover)
 
     def clear(self):
         self.value = 0.0
@@ -70,6 +96,8 @@ class MaximaFunction(SetFunction):
         if self.sparse:
             columns, weights = self._row(item)
             return self.linear[item] + np.maximum(weights - self.cover[columns], 0.0).sum()
+        if self.compiled is not None:
+            return self.linear[item] + self.compiled(self.W, item, self.cover)
         trial = np.subtract(self.W[item], self.cover, out=self.trial)
         return self.linear[item] + np.maximum(trial, 0.0, out=trial).sum()
 

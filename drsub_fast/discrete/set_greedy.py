@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from drsub_fast._checks import as_count, as_real
+from drsub_fast.discrete.moves import improved
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.discrete.set_function import as_set_function
 from drsub_fast.errors import UnsupportedError
@@ -76,7 +77,7 @@ class GreedySet:
         return {"item": self.items, "gain": self.gains, "value": self.value - self.gains.sum() + np.cumsum(self.gains)}
 
 
-def greedy(F, P=None, *, size=None, epsilon=None, seed=0):
+def greedy(F, P=None, *, size=None, improve=False, epsilon=None, seed=0):
     """Lazy greedy choice for a submodular set function.
 
     Parameters
@@ -88,6 +89,8 @@ def greedy(F, P=None, *, size=None, epsilon=None, seed=0):
         A number of items at most, or the down-closed set whose 0/1 points are allowed.
     size : int, optional
         Exactly this many items, also where they lower F.
+    improve : bool, default False
+        Whether single additions, removals and exchanges follow (`improve_set`); for objectives.
     epsilon : float, optional
         Stochastic greedy for the largest: each choice is the best of (n / k) log(1 / epsilon) random items; in (0, 1).
         For a number of items only.
@@ -130,6 +133,8 @@ def greedy(F, P=None, *, size=None, epsilon=None, seed=0):
     if size is not None and best.items.size < size:
         best = lazy_choice(function, family, size, start=family.some(size))
         best.message = "nothing fitted beside the greedy choice before it had that size: any set that has it"
+    if improve:
+        best = _improved(F, function, family, size, best)
     monotone = F.monotone_on(np.ones(function.n)) if isinstance(F, Objective) else None
     bound = _bound(F, function, family, size, best, monotone)
     guarantee = _guarantee(family, size, epsilon, monotone, best.start)
@@ -227,6 +232,18 @@ def _stochastic_choice(function, family, size, epsilon, rng):
     choice.items, choice.gains = np.array(items, dtype=np.int64), np.array(gains)
     choice.value, choice.message = function.value, f"each item is the best of {n_sampled} random ones"
     choice.fresh = np.zeros(function.n, bool)
+    return choice
+
+
+def _improved(F, function, family, size, best):
+    """The choice after single moves, its items in their greedy order."""
+    if not isinstance(F, Objective):
+        raise TypeError(f"improve goes with an objective, not with a {type(F).__name__}")
+    items, n_values = improved(F, family, best.items, size)
+    within = family.without(np.setdiff1d(np.arange(function.n), items))
+    order = lazy_choice(function, within, size=items.size).items
+    choice = lazy_choice(function, family, size=items.size, start=order)
+    choice.message = f"{best.message}; {n_values} single moves were tried"
     return choice
 
 

@@ -465,6 +465,11 @@ class MaximaExtension(Multilinear):
             W[items[part], columns] = weights[part]
         return W
 
+    def set_value(self, items):
+        items = as_items(items, self.n)
+        best = self.rows()[items].max(axis=0) if items.size else np.zeros(1)
+        return float(self.linear[items].sum() + best.sum())
+
     def restricted(self, items):
         """The extension on some of the items alone, in the order given."""
         utilities = None if self.utilities is None else self.utilities[items]

@@ -7,6 +7,7 @@ import pytest
 import scipy
 
 import drsub_fast as ds
+from drsub_fast.discrete import moves, packing, set_function
 
 N = 9
 
@@ -163,3 +164,38 @@ def test_the_rows_come_back_after_an_evaluation():
     np.testing.assert_array_equal(ds.greedy(F, 3).items, before.items)
     kept = sum(array.nbytes for array in (*F.params[2:], *([] if F._rows is None else [F._rows])))
     assert kept <= 2 * W.nbytes
+
+
+@pytest.mark.parametrize("name", ["facility location", "sparse", "flid", "cut", "softmax"])
+def test_single_moves_better_the_choice(name):
+    for seed in range(3):
+        rng = np.random.default_rng([seed, 6])
+        F = functions(rng)[name]
+        for P in constraints(rng):
+            plain, better = ds.greedy(F, P), ds.greedy(F, P, improve=True)
+            assert fits(P, better.items)
+            assert better.value >= plain.value - 1e-9
+            assert better.value == pytest.approx(value_of(F, better.items), abs=1e-9)
+            sets = (S for r in range(N + 1) for S in itertools.combinations(range(N), r))
+            assert max(value_of(F, S) for S in sets if fits(P, S)) <= better.bound + 1e-9
+        assert ds.greedy(F, size=4, improve=True).items.size == 4
+    with pytest.raises(TypeError, match="improve goes with an objective"):
+        ds.greedy(len, ds.Box(np.ones(3)), improve=True)
+
+
+def test_compiled_gains_and_exchanges_are_those_of_numpy(monkeypatch):
+    rng = np.random.default_rng(7)
+    W = rng.random((60, 40)) * (rng.random((60, 40)) < 0.5)
+    F = ds.Multilinear.facility_location(W)
+    plain = ds.greedy(F, 8, improve=True)
+    gain, changes = set_function._gain_above, moves._row_changes
+    monkeypatch.setattr(set_function, "_compiled_gain", lambda W, cover: gain)
+    np.testing.assert_array_equal(ds.greedy(F, 8).items, ds.greedy(F, 8, improve=False).items)
+    state = moves._Maxima(F, packing.as_packing(8, 60), plain.items)
+    state.trial = np.empty(8)
+    for item in state.outside():
+        state.compiled = None
+        by_numpy = state.changes(int(item), state.losses())
+        state.compiled = changes
+        np.testing.assert_allclose(state.changes(int(item), state.losses()), by_numpy, atol=1e-12)
+    assert ds.greedy(F, 8, improve=True).value == pytest.approx(plain.value)
