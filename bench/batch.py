@@ -36,7 +36,7 @@ def solve_all(impl, arrays, n_jobs):
     # The workers import the package, not this file.
     solve = delayed(ds.reference.nonmonotone_frank_wolfe)
     problems = zip(*(arrays[name] for name in ("H", "h", "A", "b", "upper")), strict=True)
-    jobs = (solve(ds.Quadratic(H, h), ds.Polytope(A, b, upper), STEPS) for H, h, A, b, upper in problems)
+    jobs = (solve(ds.Quadratic(H, h), ds.Polytope(A, b, upper), max_iter=STEPS) for H, h, A, b, upper in problems)
     return np.array([answer.value for answer in Parallel(n_jobs)(jobs)])
 
 

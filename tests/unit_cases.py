@@ -99,7 +99,7 @@ def breach(P, rows, x):
             if excess > 0.0:
                 worst = max(worst, excess / max(abs(side), size))
     if isinstance(P, ds.Ball):
-        worst = max(worst, np.linalg.norm(x) / P.radius - 1.0)
+        worst = max(worst, np.linalg.norm(x) / max(P.radius, 1e-300) - 1.0)
     return worst
 
 

@@ -1,7 +1,8 @@
 """Objectives and feasible sets as numpy formulas.
 
 Public objects are read by their attributes only: ``H, h, c`` of a quadratic, ``L`` of a softmax;
-``A, b`` of a polytope, ``k`` of a budget, and ``upper``.
+``A, b`` of a polytope, ``groups, weights, capacities`` of knapsacks, and ``upper``. What has no such formula is
+refused.
 """
 
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy  # its parts are loaded when they are used: scipy.optimize takes a quarter of a second
 
+from drsub_fast._checks import as_vector
 from drsub_fast.errors import OracleError, UnsupportedError
 
 #: The solver's default of 1e-7 stops at vertices that are visibly short of the maximum.
@@ -67,18 +69,42 @@ def as_function(f):
 
 
 def as_region(P, f=None):
-    """Rows and bounds of a public set (a Region passes through); clipped to 1 for an f that lives on [0, 1]^n."""
+    """Rows and bounds of a public set (a Region passes through); clipped to 1 for an f that lives on [0, 1]^n.
+
+    Raises
+    ------
+    UnsupportedError
+        For a set that is not {x : A x <= b, 0 <= x <= upper}.
+    """
     if isinstance(P, Region):
         return P
-    upper = np.asarray(P.upper)
+    if not getattr(P, "is_down_closed", False) or not hasattr(P, "upper"):
+        raise UnsupportedError(f"the reference knows down-closed sets with rows; {type(P).__name__} is not one of them")
+    upper = np.array(P.upper)
     if getattr(f, "unit_box", False):
         upper = np.minimum(upper, 1.0)
-    if hasattr(P, "k"):
-        return Region(np.ones((1, len(upper))), np.array([P.k]), upper)
-    if hasattr(P, "A"):
+    if all(hasattr(P, name) for name in ("groups", "weights", "capacities")):
+        # A row for each group: one for a budget or a knapsack.
+        A = np.where(P.groups == np.arange(len(P.capacities))[:, None], P.weights, 0.0)
+        return Region(A, np.asarray(P.capacities), upper)
+    if hasattr(P, "A") and hasattr(P, "b"):
         A = P.A.toarray() if scipy.sparse.issparse(P.A) else np.asarray(P.A)
         return Region(A, np.asarray(P.b), upper)
-    return Region(np.zeros((0, len(upper))), np.zeros(0), upper)
+    if any(kind.__name__ == "Box" for kind in type(P).__mro__):
+        return Region(np.zeros((0, len(upper))), np.zeros(0), upper)
+    raise UnsupportedError(f"the reference has no formula for {type(P).__name__}: it is no set of rows and bounds")
+
+
+def start(region, x0):
+    """A user's start, or 0; it must lie in the region, each row and bound up to 1e-9 of its unit."""
+    if x0 is None:
+        return np.zeros(len(region.upper))
+    x = as_vector(x0, "x0", n=len(region.upper))
+    load, slack = region.A @ x, 1e-9
+    rows_hold = load - region.b <= slack * np.maximum(region.b, region.A @ np.abs(x))
+    if (x < -slack * region.upper).any() or (x > (1.0 + slack) * region.upper).any() or not rows_hold.all():
+        raise ValueError("x0 is not in the set: a bound or a row is broken")
+    return x
 
 
 def vertex(region, g, upper=None):
@@ -86,14 +112,17 @@ def vertex(region, g, upper=None):
     upper = np.maximum(region.upper if upper is None else upper, 0.0)
     if region.oracle is not None:
         return region.oracle(g, region.A, region.b, upper)
-    scale = np.abs(g).max() or 1.0  # the LP solver's tolerance on the cost is absolute
-    bounds = np.column_stack([np.zeros_like(upper), upper])
+    # The LP solver's tolerances are absolute: it gets columns in units of the bounds, rows in units of their sides.
+    columns = np.where(region.upper > 0.0, region.upper, 1.0)
+    rows = np.where(region.b > 0.0, region.b, np.maximum((region.A * columns).max(axis=1, initial=0.0), 1e-300))
+    cost = g * columns
     answer = scipy.optimize.linprog(
-        -g / scale, A_ub=region.A, b_ub=region.b, bounds=bounds, method="highs", options=_OPTIONS
-    )
+        -cost / (np.abs(cost).max() or 1.0), A_ub=region.A * columns / rows[:, None], b_ub=region.b / rows,
+        bounds=np.column_stack([np.zeros_like(upper), upper / columns]), method="highs", options=_OPTIONS,
+    )  # fmt: skip
     if answer.status != 0:
         raise OracleError(f"linprog: {answer.message}", str(answer.status))
-    return answer.x
+    return np.minimum(answer.x * columns, upper)
 
 
 def project(region, y):
@@ -106,6 +135,9 @@ def project(region, y):
     """
     A, b, upper, _ = region
     n = len(y)
+    lengths = np.linalg.norm(A, axis=1)
+    lengths[lengths == 0.0] = 1.0
+    A, b = A / lengths[:, None], b / lengths
     G = np.vstack([-A, -np.eye(n), np.eye(n)])
     q = np.concatenate([A @ y - b, y - upper, -y])
     if q.max() <= 0.0:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
+from drsub_fast._checks import as_count, as_real, one_of
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.reference.problem import as_function, as_region, project, vertex
+from drsub_fast.reference.problem import as_function, as_region, project, start, vertex
 
 
 class ReferenceTrace(NamedTuple):
@@ -50,6 +51,8 @@ class ReferenceResult:
 
 def _function_and_region(f, P, oracle=None):
     region = as_region(P, f)
+    if getattr(f, "n", len(region.upper)) != len(region.upper):
+        raise ValueError(f"the objective has {f.n} variables, the set {len(region.upper)}")
     return as_function(f), region if oracle is None else region._replace(oracle=oracle)
 
 
@@ -88,10 +91,35 @@ def _short(function, region, x, d, k, gap):
     return min(gap / bound, 1.0) if bound > 0.0 else 1.0
 
 
+def _constant(step):
+    """The same step in every iteration."""
+    return lambda function, region, x, d, k, gap: step
+
+
 _STEPS = {"open-loop": _open_loop, "exact": _exact, "short": _short}
 
 
-def frank_wolfe(f, P, x0=None, step_size="open-loop", max_iter=100, tol=1e-6, lmo=None):
+def _step_rule(step_size):
+    if isinstance(step_size, str):
+        return _STEPS[one_of(step_size, "step_size", tuple(_STEPS))]
+    step = as_real(step_size, "step_size", lower=0.0, strict=True)
+    if step > 1.0:
+        raise ValueError(f"step_size = {step:g} is above 1: the iterates would leave the set")
+    return _constant(step)
+
+
+def _small_gap(tol, base, values):
+    """The gap to stop at: ``tol``, or 1e-6 of the rise of f over its value at the set's own start.
+
+    The rise counts from f half-way to x0 where that is given, and is at least what rounding leaves of it.
+    """
+    if tol is not None:
+        return tol
+    top = max(values)
+    return 1e-6 * max(top - base, 1e-9 * abs(top))
+
+
+def frank_wolfe(f, P, *, x0=None, step_size="open-loop", max_iter=100, tol=None, lmo=None):
     """Non-convex Frank-Wolfe (Algorithm 3).
 
     Parameters
@@ -99,12 +127,13 @@ def frank_wolfe(f, P, x0=None, step_size="open-loop", max_iter=100, tol=1e-6, lm
     f, P : objective and feasible set of the package
     x0 : array_like, shape (n,), optional
         Start, 0 by default.
-    step_size : {"open-loop", "exact", "short"}
-        2 / (k + 2); Option I; Option II.
+    step_size : {"open-loop", "exact", "short"} or float
+        2 / (k + 2); Option I; Option II; or a constant in (0, 1].
     max_iter : int
         Updates of x. The gap is evaluated at the last iterate as well.
-    tol : float
-        Stop once the gap is at most this.
+    tol : float, optional
+        Stop once the gap is at most this. By default 1e-6 of the most that f rose above f(0) (with an ``x0``, above f
+        half-way between the two).
     lmo : callable, optional
         Solves the linear programs: ``lmo(direction, A, b, upper)`` returns a v, shape (n,), that maximises
         <direction, v> over A v <= b, 0 <= v <= upper. By default `scipy.optimize.linprog`.
@@ -113,10 +142,19 @@ def frank_wolfe(f, P, x0=None, step_size="open-loop", max_iter=100, tol=1e-6, lm
     -------
     ReferenceResult
         Its x is the iterate of the smallest gap.
+
+    Raises
+    ------
+    UnsupportedError
+        For an objective or a set that the reference has no formula for.
+    ValueError
+        For an x0 outside the set, or a number or step size that makes no sense.
     """
     function, region = _function_and_region(f, P, lmo)
-    step = _STEPS[step_size]
-    x = np.zeros(len(region.upper)) if x0 is None else np.array(x0, dtype=float)
+    step, max_iter = _step_rule(step_size), as_count(max_iter, "max_iter")
+    tol = tol if tol is None else as_real(tol, "tol", lower=0.0)
+    x = start(region, x0)
+    base = function.value(0.5 * x)
     best, best_gap, values, gaps = x, np.inf, [], []
     for k in range(max_iter + 1):
         gradient = function.gradient(x)
@@ -126,7 +164,7 @@ def frank_wolfe(f, P, x0=None, step_size="open-loop", max_iter=100, tol=1e-6, lm
         gaps.append(gap)
         if gap < best_gap:
             best, best_gap = x, gap
-        if gap <= tol or k == max_iter:
+        if gap <= _small_gap(tol, base, values) or k == max_iter:
             break
         x = x + step(function, region, x, d, k, gap) * d
     return ReferenceResult(
@@ -134,7 +172,7 @@ def frank_wolfe(f, P, x0=None, step_size="open-loop", max_iter=100, tol=1e-6, lm
     )
 
 
-def two_phase_frank_wolfe(f, P, max_iter=100, tol=1e-6, subroutine="frank-wolfe", lmo=None, **options):
+def two_phase_frank_wolfe(f, P, *, max_iter=100, tol=None, subroutine="frank-wolfe", lmo=None, **options):
     """Two-phase Frank-Wolfe (Algorithm 1): x over P, z over Q = {y in P : y <= u - x}, the better of both.
 
     Parameters
@@ -155,7 +193,7 @@ def two_phase_frank_wolfe(f, P, max_iter=100, tol=1e-6, subroutine="frank-wolfe"
         Its ``fw_gap`` is that of the winner over P; ``phases[1].fw_gap`` is over Q.
     """
     function, region = _function_and_region(f, P, lmo)
-    solve = _SUBROUTINES[subroutine] if isinstance(subroutine, str) else subroutine
+    solve = subroutine if callable(subroutine) else _SUBROUTINES[one_of(subroutine, "subroutine", tuple(_SUBROUTINES))]
     options = {"max_iter": max_iter, "tol": tol, **options}
     first = solve(function, region, **options)
     rest = region._replace(upper=np.maximum(region.upper - first.x, 0.0))
@@ -171,6 +209,7 @@ def two_phase_frank_wolfe(f, P, max_iter=100, tol=1e-6, subroutine="frank-wolfe"
 def _additive_steps(f, P, max_iter, shrink, lmo):
     """max_iter steps x += v / max_iter, the oracle's bound u - x if ``shrink`` and u otherwise."""
     function, region = _function_and_region(f, P, lmo)
+    max_iter = as_count(max_iter, "max_iter")
     x = np.zeros(len(region.upper))
     values = [function.value(x)]
     for _ in range(max_iter):
@@ -182,20 +221,21 @@ def _additive_steps(f, P, max_iter, shrink, lmo):
     return ReferenceResult(x, values[-1], gaps[-1], max_iter, max_iter + 1, ReferenceTrace(np.array(values), gaps))
 
 
-def nonmonotone_frank_wolfe(f, P, max_iter=100, lmo=None):
+def nonmonotone_frank_wolfe(f, P, *, max_iter=100, lmo=None):
     """Non-monotone Frank-Wolfe variant (Algorithm 2): steps 1 / max_iter with the shrunken oracle v <= u - x."""
     return _additive_steps(f, P, max_iter, shrink=True, lmo=lmo)
 
 
-def monotone_frank_wolfe(f, P, max_iter=100, lmo=None):
+def monotone_frank_wolfe(f, P, *, max_iter=100, lmo=None):
     """Frank-Wolfe variant for monotone f (Bian et al., AISTATS 2017): as Algorithm 2, not shrunken."""
     return _additive_steps(f, P, max_iter, shrink=False, lmo=lmo)
 
 
-def projected_gradient(f, P, x0=None, max_iter=100, lmo=None):
+def projected_gradient(f, P, *, x0=None, max_iter=100, lmo=None):
     """Projected gradient ascent with steps 1 / (k + 1), k = 0, 1, .. (section 5); returns the last iterate."""
     function, region = _function_and_region(f, P, lmo)
-    x = np.zeros(len(region.upper)) if x0 is None else np.array(x0, dtype=float)
+    max_iter = as_count(max_iter, "max_iter")
+    x = start(region, x0)
     values = [function.value(x)]
     for k in range(max_iter):
         x = project(region, x + function.gradient(x) / (k + 1))
@@ -207,6 +247,6 @@ def projected_gradient(f, P, x0=None, max_iter=100, lmo=None):
 
 _SUBROUTINES = {
     "frank-wolfe": frank_wolfe,
-    "nonmonotone-frank-wolfe": lambda f, P, max_iter, tol: nonmonotone_frank_wolfe(f, P, max_iter),
+    "nonmonotone-frank-wolfe": lambda f, P, max_iter, tol: nonmonotone_frank_wolfe(f, P, max_iter=max_iter),
     "projected-gradient": lambda f, P, max_iter, tol: projected_gradient(f, P, max_iter=max_iter),
 }

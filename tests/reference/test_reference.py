@@ -41,7 +41,8 @@ def test_imports_no_compiler_and_no_lp_package():
     )
     names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     own = {name for name in names if name.startswith("drsub_fast")}
-    assert own <= {"drsub_fast.errors", "drsub_fast.reference.solvers", "drsub_fast.reference.problem"}
+    checks = {"drsub_fast._checks", "drsub_fast.errors"}
+    assert own <= {*checks, "drsub_fast.reference.solvers", "drsub_fast.reference.problem"}
     assert {name.split(".")[0] for name in set(names) - own} <= {"numpy", "scipy", "dataclasses", "typing"}
 
 
@@ -78,6 +79,86 @@ def test_objects_are_read_by_their_attributes():
     assert box.A.shape == (0, 4)
     with pytest.raises(UnsupportedError, match="no formula for object"):
         as_function(object())
+
+
+@pytest.mark.parametrize(
+    "P",
+    [
+        ds.Box([0.5, 2.0, 1.0]),
+        ds.Budget(1.2, [1.0, 1.0, 0.5]),
+        ds.Knapsack([0.5, 1.0, 2.0], 1.0, [1.0, 1.0, 1.0]),
+        ds.PartitionMatroid([0, 1, 1], [0.5, 1.0], [1.0, 0.75, 0.75]),
+        ds.Polytope([[1.0, 2.0, 0.5]], [1.5]),
+        ds.MatchingPolytope([(0, 0), (0, 1), (1, 0)], 2, 2, 0.75),
+    ],
+    ids=lambda P: type(P).__name__,
+)
+def test_sets_of_rows_are_solved_as_they_are(P):
+    f = ds.Quadratic(-np.full((3, 3), 0.3), [1.1, 2.0, 1.5])
+    for fast, slow in (
+        (ds.frank_wolfe, reference.frank_wolfe),
+        (ds.nonmonotone_frank_wolfe, reference.nonmonotone_frank_wolfe),
+        (ds.projected_gradient, reference.projected_gradient),
+    ):
+        mine, theirs = fast(f, P, max_iter=20), slow(f, P, max_iter=20)
+        assert P.contains(theirs.x)
+        assert theirs.value == pytest.approx(mine.value, rel=1e-9)
+        assert theirs.fw_gap == pytest.approx(mine.fw_gap, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "P",
+    [
+        ds.Ball(1.0, 2),
+        ds.Simplex(2),
+        ds.GeneralPolytope([[1.0, 1.0]], [1.0], upper=[1.0, 1.0]),
+        object(),
+        type("Cone", (), {"is_down_closed": True, "upper": np.ones(2)})(),
+    ],
+    ids=lambda P: type(P).__name__,
+)
+def test_sets_without_a_formula_are_refused(P):
+    f = ds.Quadratic(-np.eye(2), [1.0, 1.0])
+    for method in (reference.frank_wolfe, reference.nonmonotone_frank_wolfe, reference.two_phase_frank_wolfe):
+        with pytest.raises(UnsupportedError, match=f"{type(P).__name__}"):
+            method(f, P)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_iter": -1}, "max_iter = -1 must be at least 0"),
+        ({"tol": -1.0}, "tol = -1 must be at least 0"),
+        ({"step_size": "long"}, "unknown step_size 'long'; choose from 'open-loop', 'exact', 'short'"),
+        ({"step_size": 1.5}, "step_size = 1.5 is above 1"),
+        ({"step_size": 0.0}, "step_size = 0 must be above 0"),
+        ({"x0": [0.9, 0.9]}, "x0 is not in the set"),
+        ({"x0": [-0.1, 0.0]}, "x0 is not in the set"),
+        ({"x0": [0.1]}, "x0 has 1 entries, expected 2"),
+        ({"x0": [0.1, np.nan]}, r"x0\[1\] = nan is not finite"),
+    ],
+)
+def test_bad_options_are_refused_as_by_the_fast_methods(arguments, message):
+    f, P = ds.Quadratic(-np.eye(2), [1.0, 1.0]), ds.Budget(1.0, [1.0, 1.0])
+    for method in (reference.frank_wolfe, ds.frank_wolfe):
+        with pytest.raises(ValueError, match=message):
+            method(f, P, **arguments)
+    with pytest.raises(ValueError, match="the objective has 2 variables, the set 3"):
+        reference.frank_wolfe(f, ds.Box(np.ones(3)))
+    with pytest.raises(ValueError, match="unknown subroutine"):
+        reference.two_phase_frank_wolfe(f, P, subroutine="simplex")
+    with pytest.raises(TypeError, match="max_iter must be an integer"):
+        reference.projected_gradient(f, P, max_iter=2.5)
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+def test_the_yardstick_holds_in_any_unit(unit):
+    f = ds.Quadratic(-np.eye(2) / unit**2, np.ones(2) / unit)
+    P = ds.Polytope([[1.0, 1.0]], [0.5 * unit], [unit, unit])
+    for method in (reference.frank_wolfe, reference.nonmonotone_frank_wolfe):
+        r = method(f, P, max_iter=200)
+        assert P.contains(r.x)
+        assert r.value == pytest.approx(0.4375, rel=1e-3)
 
 
 def test_oracle_keeps_the_bounds_and_small_costs():
@@ -164,7 +245,10 @@ def test_other_subroutines():
     f, P = random_quadratic(6, 4, 5)
     by_name = reference.two_phase_frank_wolfe(f, P, max_iter=20, subroutine="nonmonotone-frank-wolfe")
     own = reference.two_phase_frank_wolfe(
-        f, P, max_iter=20, subroutine=lambda f, P, max_iter, tol: reference.nonmonotone_frank_wolfe(f, P, max_iter)
+        f,
+        P,
+        max_iter=20,
+        subroutine=lambda f, P, max_iter, tol: reference.nonmonotone_frank_wolfe(f, P, max_iter=max_iter),
     )
     assert by_name.value == own.value
 
