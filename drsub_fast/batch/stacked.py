@@ -17,50 +17,34 @@ from functools import partial
 from inspect import signature
 
 import numpy as np
-import scipy
 
 from drsub_fast._checks import as_count, as_seed, one_of
 from drsub_fast.batch.checkpoint import Checkpoint, fingerprint
+from drsub_fast.batch.problem_stack import ProblemStack, StackedArgument
 from drsub_fast.batch.stack_loop import (
     Answers,
-    BoxStack,
-    BudgetStack,
-    FactorStack,
-    LowRankStack,
     MultiStartOptions,
-    PolytopeStack,
-    QuadraticStack,
     Scratch,
-    SoftmaxStack,
-    TwoPhaseStack,
+    TwoPhaseOptions,
     solve_stack,
-    work_size,
 )
 from drsub_fast.engine.jit import Interpreted
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
 from drsub_fast.methods import METHODS, maximize
-from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.objectives.softmax import LowRankSoftmaxParams, Softmax
 from drsub_fast.problems.standard_form import Problem
 from drsub_fast.result import Status
 from drsub_fast.sets.base import ORACLES
-from drsub_fast.sets.box import Box
-from drsub_fast.sets.budget import Budget
-from drsub_fast.sets.polytope import KERNEL, Polytope, blank_params
+from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.frank_wolfe import STEP_SIZES
-from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, atoms_size
-from drsub_fast.solvers.multi_start import default_starts, random_costs
+from drsub_fast.solvers.multi_start import default_starts, local_solver, random_costs
 from drsub_fast.solvers.run import (
     CONVERGED,
     FINISHED,
-    N_CONTROL,
-    N_NUMBERS,
     STALLED,
-    STATE_VECTORS,
     USUAL_STEPS,
     as_tolerance,
+    workspace_size,
 )
-from drsub_fast.solvers.spectral_steps import SpectralOptions
 from drsub_fast.solvers.two_phase import subroutines
 
 logger = logging.getLogger("drsub_fast")
@@ -69,20 +53,6 @@ logger = logging.getLogger("drsub_fast")
 UNTOUCHED, FIRST_STATUS = -2, 100
 STATUSES = tuple(Status)
 _SOLVED = (CONVERGED, FINISHED, STALLED)
-
-Family = namedtuple("Family", "arguments single")
-
-#: Objectives and sets by their arguments, with the number of axes that an argument has for one problem.
-_OBJECTIVES = (
-    Family({"H": 2, "h": 1, "c": 0}, Quadratic),
-    Family({"L": 2}, Softmax),
-    Family({"factor": 2}, Softmax),
-)
-_SETS = (
-    Family({"A": 2, "b": 1, "upper": 1}, Polytope),
-    Family({"k": 0, "upper": 1}, Budget),
-    Family({"upper": 1}, Box),
-)
 
 #: Seconds of work that a worker takes at a time.
 _TURN = 0.02
@@ -148,134 +118,6 @@ class StackedResult:
         return StackedResult(*rows, messages, self.method, self.time, *traces)
 
 
-class _Argument:
-    """One array of the user: a row for each problem, or one that all share."""
-
-    def __init__(self, data, name, ndim):
-        if scipy.sparse.issparse(data):
-            raise TypeError(f"{name} is a sparse matrix; a stack is dense: use maximize_many for sparse problems")
-        data = np.asarray(data)
-        if data.dtype.kind not in "biuf":
-            raise TypeError(f"{name} cannot be read as an array of real numbers (its type is {data.dtype})")
-        if data.ndim not in (ndim, ndim + 1):
-            raise ValueError(f"{name} must have {ndim} axes (shared) or {ndim + 1} (stacked), got shape {data.shape}")
-        self.name = name
-        self.shared = data.ndim == ndim
-        self.data = data[np.newaxis] if self.shared else data
-        if self.shared:
-            self.data = self.rows(0, 1)
-
-    def rows(self, first, last):
-        """Rows of the problems first..last - 1 as the kernels take them; a view where that is possible."""
-        rows = self.data if self.shared else self.data[first:last]
-        return np.require(rows, np.float64, ["C", "A", "W"])
-
-    def one(self, i):
-        """The argument of problem i."""
-        return self.data[0 if self.shared else i]
-
-
-class _Problems:
-    """The stacked arrays of a batch, checked for their shapes."""
-
-    def __init__(self, arguments, unit_box):
-        given = {name: data for name, data in arguments.items() if data is not None}
-        self.objective = self._family(given, _OBJECTIVES, "objective", ("H, h", "L", "factor"))
-        self.set = self._family(given, _SETS, "set", ("A, b", "k, upper", "upper"))
-        self.arguments = {
-            name: _Argument(given[name], name, ndim)
-            for family in (self.objective, self.set)
-            for name, ndim in family.arguments.items()
-            if name in given
-        }
-        unused = sorted(set(given) - set(self.arguments) - {"c"})
-        if unused:
-            raise TypeError(f"{', '.join(unused)} cannot be combined with {', '.join(sorted(self.arguments))}")
-        self.unit_box = unit_box and self.objective.single is Softmax
-        self.count = self._count()
-        self.n = self._check_shapes()
-        self.low_rank = False
-        if "factor" in self:
-            one = Softmax(factor=np.ones(self.arguments["factor"].data.shape[1:]), unit_box=self.unit_box)
-            self.low_rank = isinstance(one.params, LowRankSoftmaxParams)
-
-    @staticmethod
-    def _family(given, families, what, choices):
-        for family in families:
-            if next(iter(family.arguments)) in given:
-                return family
-        raise TypeError(f"the {what} is missing: give {' or '.join(choices)}")
-
-    def _count(self):
-        """Number of problems."""
-        lengths = {a.name: len(a.data) for a in self.arguments.values() if not a.shared}
-        if len(set(lengths.values())) > 1:
-            raise ValueError(f"the stacks have different lengths: {lengths}")
-        return next(iter(lengths.values()), 1)
-
-    def _check_shapes(self):
-        """Number of variables."""
-        shape = {name: a.data.shape[1:] for name, a in self.arguments.items()}
-        main = next(iter(self.objective.arguments))
-        n = shape[main][0]
-        expected = {"H": (n, n), "h": (n,), "L": (n, n), "upper": (n,), "b": shape.get("A", ())[:1]}
-        expected["A"] = (*expected["b"], n)
-        for name, got in shape.items():
-            if got != expected.get(name, got):
-                raise ValueError(f"{name} has shape {got} for one problem, expected {expected[name]} to go with {main}")
-        if n == 0:
-            raise ValueError(f"{main} is empty: at least one variable is needed")
-        return n
-
-    def __contains__(self, name):
-        return name in self.arguments
-
-    def rows(self, name, first, last):
-        return self.arguments[name].rows(first, last)
-
-    def single(self, i):
-        """Objective and set of problem i."""
-        return (self._single(self.objective, i), self._single(self.set, i))
-
-    def _single(self, family, i):
-        arrays = {name: self.arguments[name].one(i) for name in family.arguments if name in self.arguments}
-        options = {"unit_box": self.unit_box} if family.single is Softmax else {}
-        return family.single(**{name: float(a) if a.ndim == 0 else a for name, a in arrays.items()}, **options)
-
-    def objective_stack(self, first, last, matrix):
-        """Stack of the objectives; ``matrix`` is scratch for one of them."""
-        if self.objective.single is Quadratic:
-            return QuadraticStack(*(self.rows(name, first, last) for name in "Hhc"))
-        if "L" in self:
-            return SoftmaxStack(self.rows("L", first, last), matrix)
-        if self.low_rank:
-            return LowRankStack(self.rows("factor", first, last), matrix)
-        return FactorStack(self.rows("factor", first, last), matrix)
-
-    def set_stack(self, first, last, scaled):
-        """Stack of the set, and the upper bounds; ``scaled`` is scratch for one polytope."""
-        if self.set.single is Polytope:
-            A, b = self.rows("A", first, last), self.rows("b", first, last)
-            upper = self.rows("upper", first, last) if "upper" in self else _tightest_upper(A, b)
-            return PolytopeStack(A, b, upper, scaled), self._clipped(upper)
-        upper = self.rows("upper", first, last)
-        if self.set.single is Box:
-            return BoxStack(upper), self._clipped(upper)
-        k = self.rows("k", first, last)[:, np.newaxis]
-        template = Budget(1.0, np.ones(self.n)).params()._asdict() | {"capacity": k}
-        return BudgetStack(**template), self._clipped(np.minimum(upper, k))
-
-    def _clipped(self, upper):
-        return np.minimum(upper, 1.0) if self.unit_box else upper
-
-
-def _tightest_upper(A, b):
-    """u_j = min_i b_i / A_ij over the rows with A_ij > 0, for a stack; infinite where no row bounds x_j."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratios = np.where(A > 0.0, b[:, :, np.newaxis] / A, np.inf)
-    return ratios.min(axis=1, initial=np.inf)
-
-
 class _Turns:
     """Hands out ranges of problems in order, to several workers."""
 
@@ -316,8 +158,6 @@ class _Batch:
         self.problems, self.method, self.max_iter = problems, method, max_iter
         self.options, self.lmo, self.on_error = options, lmo, on_error
         self.finished = METHODS[method].finished
-        # The method that solves, of a method made of solves by another.
-        self.solver = METHODS[options.get("subroutine", method)]
         count, n = problems.count, problems.n
         self.answers = Answers(
             np.full((count, n), np.nan),
@@ -328,59 +168,56 @@ class _Batch:
         )
         self.messages = {}
         self.compiled = False
-        is_polytope = problems.set.single is Polytope
-        has_loop = self.solver.loop is not None or METHODS[method].many_starts
-        self.by_solver = (is_polytope and lmo == "highs") or not has_loop
-        m = problems.arguments["b"].data.shape[1] if is_polytope else 0
+        self.phase = self._phase()
         self.costs = None
         if METHODS[method].many_starts:
             self.costs = random_costs(np.ones(n), options["n_starts"], options["seed"])
-        self.m = m
+
+    def _phase(self):
+        """(options of the compiled loop by tol and max_iter, its workspace), or None to solve one by one."""
+        problems = self.problems
+        if not problems.has_stacks() or (isinstance(problems.sample[1], Polytope) and self.lmo == "highs"):
+            return None
+        if METHODS[self.method].many_starts:
+            local = local_solver(*problems.sample)
+            return (lambda tol, max_iter: local.options(tol)), local.size(problems.n)
+        solver = METHODS[self.options.get("subroutine", self.method)]
+        return None if solver.loop is None else (solver.loop, solver.workspace(problems.n))
 
     def worker(self):
         """Workspace of one worker."""
-        n, k_max = self.problems.n, self.max_iter
-        factor = self.problems.arguments["factor"].data.shape[1:] if self.problems.low_rank else (n, n)
-        matrix = np.empty(factor[::-1])
-        scaled = blank_params(self.m, n, KERNEL) if self.problems.set.single is Polytope else None
-        set_stack, _ = self.problems.set_stack(0, 1, scaled)
-        floats, integers = work_size.interpreted(self.problems.objective_stack(0, 1, matrix), set_stack)
-        atoms = atoms_size(n)
+        if self.phase is None:
+            return None
+        (f, P), n, k_max = self.problems.sample, self.problems.n, self.max_iter
+        floats, integers = workspace_size(f, P, P.params("kernel"), self.phase[1])
         scratch = Scratch(
-            np.empty(N_NUMBERS + STATE_VECTORS * n + floats + atoms[0]),
-            np.zeros(N_CONTROL + integers + atoms[1], np.int64),
+            np.empty(floats), np.zeros(integers, np.int64),
             *np.empty((2, n)), *np.empty((2, k_max + 1)), np.empty(2), np.empty(3, np.int64),
         )  # fmt: skip
-        return matrix, scaled, scratch, np.empty((2, 1, k_max + 1))
+        return scratch, np.empty((2, 1, k_max + 1))
 
     def option_stack(self, first, last, upper):
         """Options of the loop for the problems first..last - 1."""
-        method, options = self.method, self.options
-        tol = as_tolerance(options.get("tol"))
-        if METHODS[method].many_starts:
-            # As `local_solver` chooses.
-            corrective = self.problems.objective.single is Quadratic or self.problems.set.single is Polytope
-            phase = FullyCorrectiveOptions if corrective else SpectralOptions
-            return MultiStartOptions(self.costs, phase(tol))
-        loop = self.solver.loop
+        options = self.options
         given = {"step_size": options["step_size"]} if "step_size" in options else {}
         if given.get("step_size") == "short":
             given["curvature"] = self._curvatures(first, last, upper)
-        phase = loop(tol, self.max_iter, **given)
-        return TwoPhaseStack(phase) if METHODS[method].second_phase else phase
+        phase = self.phase[0](as_tolerance(options.get("tol")), self.max_iter, **given)
+        if METHODS[self.method].many_starts:
+            return MultiStartOptions(self.costs, phase)
+        return TwoPhaseOptions(phase) if METHODS[self.method].second_phase else phase
 
     def solve(self, worker, piece):
         """Solves a range of problems, by the kernel and what it leaves by the ordinary solver."""
         first, last = piece.start, piece.stop
         answers = Answers(*(array[first:last] for array in self.answers))
-        if not self.by_solver:
-            matrix, scaled, scratch, traces = worker
-            objectives = self.problems.objective_stack(first, last, matrix)
-            sets, upper = self.problems.set_stack(first, last, scaled)
+        if self.phase is not None:
+            scratch, traces = worker
+            objectives, sets, upper, accepted = self.problems.stacks(first, last)
             if not len(answers.trace_value):
                 answers = answers._replace(trace_value=traces[0], trace_gap=traces[1])
             options = self.option_stack(first, last, upper)
-            arguments = objectives, sets, upper, options, scratch, self.max_iter, answers
+            arguments = objectives, sets, upper, accepted, options, scratch, self.max_iter, answers
             self._kernel(arguments)(*arguments)
         for i in np.flatnonzero(~np.isin(answers.code, _SOLVED)):
             self.solve_alone(first + int(i))
@@ -388,7 +225,7 @@ class _Batch:
     def _kernel(self, arguments):
         """`solve_stack`, or its plain Python where that has solved all problems sooner."""
         if not self.compiled:
-            n, scratch = self.problems.n, arguments[4]
+            n, scratch = self.problems.n, arguments[5]
             steps = min(self.max_iter, USUAL_STEPS) * (1 if self.costs is None else len(self.costs))
             run = solve_stack.choose(arguments, self.problems.count * steps * (scratch.floats.size + n * n))
             if isinstance(run, Interpreted):
@@ -506,10 +343,10 @@ class _Batch:
 def _open_checkpoint(folder, batch):
     """The checkpoint of a batch, and the ranges of problems that are its chunks."""
     problems = batch.problems
-    options = {k: v.data if isinstance(v, _Argument) else v for k, v in batch.options.items()}
+    options = {k: v.data if isinstance(v, StackedArgument) else v for k, v in batch.options.items()}
     inputs = fingerprint(
         {name: argument.data for name, argument in problems.arguments.items()},
-        options, batch.method, batch.max_iter, batch.lmo, len(batch.answers.trace_value) > 0,
+        options | problems.options, batch.method, batch.max_iter, batch.lmo, len(batch.answers.trace_value) > 0,
     )  # fmt: skip
     size = max(1, math.ceil(problems.count / _CHUNKS))
     checkpoint = Checkpoint(folder, inputs, {"size": size})
@@ -531,14 +368,14 @@ def _checked_options(method, n, tol, step_size, curvature, subroutine, n_starts,
     if solver.loop is not None and "step_size" in signature(solver.loop).parameters:
         options["step_size"] = one_of(step_size, "step_size", tuple(STEP_SIZES))
         if curvature is not None:
-            options["curvature"] = _Argument(curvature, "curvature", 0)
+            options["curvature"] = StackedArgument(curvature, "curvature", 0)
     return options
 
 
-def problems_of_stack(unit_box=True, **arrays):
+def problems_of_stack(objective=None, set=None, **arrays):
     """The problems of a stack one by one, for `maximize_iter`.
 
-    Takes the arrays that `maximize_stacked` takes.
+    Takes the objective, the set and the arrays that `maximize_stacked` takes.
 
     Returns
     -------
@@ -547,7 +384,7 @@ def problems_of_stack(unit_box=True, **arrays):
     n : int
         Number of variables.
     """
-    problems = _Problems(arrays, unit_box)
+    problems = ProblemStack(objective, set, arrays)
     return [partial(_one_of_stack, problems, i) for i in range(problems.count)], problems.n
 
 
@@ -559,9 +396,9 @@ def _one_of_stack(problems, i):
 
 
 def maximize_stacked(
-    *, H=None, h=None, c=0.0, L=None, factor=None, unit_box=True, A=None, b=None, k=None, upper=None,
-    method="multi-start", max_iter=None, tol=None, step_size="open-loop", curvature=None, subroutine="frank-wolfe",
-    n_starts=None, seed=0, lmo="auto", n_jobs=None, on_error="record", trace=False, checkpoint=None, progress=False,
+    *, objective=None, set=None, method="multi-start", max_iter=None, tol=None, step_size="open-loop", curvature=None,
+    subroutine="frank-wolfe", n_starts=None, seed=0, lmo="auto", n_jobs=None, on_error="record", trace=False,
+    checkpoint=None, progress=False, **arrays,
 ):  # fmt: skip
     """Solves many problems of one size, given as stacked arrays.
 
@@ -570,17 +407,17 @@ def maximize_stacked(
 
     Parameters
     ----------
-    H, h, c : array_like, shapes ([B,] n, n), ([B,] n), ([B])
-        Quadratic objectives, as in `Quadratic`.
-    L or factor : array_like, shapes ([B,] n, n), ([B,] n, r)
-        Softmax objectives, as in `Softmax`; ``unit_box`` likewise.
-    A, b, upper : array_like, shapes ([B,] m, n), ([B,] m), ([B,] n)
-        Polytopes, as in `Polytope`; without ``upper`` the tightest bound.
-    k, upper : array_like, shapes ([B]), ([B,] n)
-        Budget sets, as in `Budget`. With ``upper`` alone: boxes.
+    objective, set : str, optional
+        Kinds of the objectives and of the sets, as in problem files (`read_problem`), e.g. "facility-location" and
+        "knapsack". By default what the arrays say: H is for a quadratic, L or factor for a softmax extension; A, b for
+        polytopes, k for budgets, upper alone for boxes.
+    **arrays : array_like
+        The arguments of both constructors by name, e.g. H, h, c with the shapes ([B,] n, n), ([B,] n), ([B]); A, b,
+        upper with ([B,] m, n), ([B,] m), ([B,] n); W, weights, budget with ([B,] n, D), ([B,] n), ([B]). Counts, flags
+        and names (``unit_box``, ``n``, ``extension``) are the same for all.
     method : str
-        "frank-wolfe", "fully-corrective-frank-wolfe", "monotone-frank-wolfe", "multi-start" (also by "auto"),
-        "nonmonotone-frank-wolfe", "projected-gradient" or "two-phase-frank-wolfe".
+        A name in `METHODS`. "auto" is "multi-start", without the method that `maximize` adds for its a-priori bound,
+        which a stack does not report.
     max_iter, tol, step_size, subroutine, n_starts, seed, lmo
         As in the solver of that method.
     curvature : array_like, shape ([B]), optional
@@ -610,6 +447,9 @@ def maximize_stacked(
 
     Notes
     -----
+    One compiled loop solves quadratics, softmax extensions, facility location and FLID over boxes, budgets, knapsacks
+    and polytopes of at most 100,000 entries, by methods that have such a loop. All others are solved one by one.
+
     Arrays that are float64, C-contiguous and writable are read where they are; others are converted piece by
     piece, so memory beyond inputs and answers does not grow with B.
 
@@ -625,15 +465,11 @@ def maximize_stacked(
     'COMPLETED'
     """
     began = time.perf_counter()
-    arguments = {
-        "H": H, "h": h, "c": None if H is None else c, "L": L, "factor": factor, "A": A, "b": b, "k": k,
-        "upper": upper,
-    }  # fmt: skip
     method = "multi-start" if method == "auto" else one_of(method, "method", ("auto", *METHODS))
     one_of(on_error, "on_error", ("record", "raise"))
     one_of(lmo, "lmo", ORACLES)
     n_jobs = worker_count(n_jobs)
-    problems = _Problems(arguments, unit_box)
+    problems = ProblemStack(objective, set, arrays)
     if max_iter is None:
         max_iter = METHODS[method].default("max_iter")
     options = _checked_options(method, problems.n, tol, step_size, curvature, subroutine, n_starts, seed)
@@ -644,7 +480,7 @@ def maximize_stacked(
         store, pieces = _open_checkpoint(checkpoint, batch)
         for index in store.indices():
             batch.restore(pieces[index], store.load(index))
-        done = set(store.indices())
+        done = frozenset(store.indices())
         pieces = [piece for index, piece in enumerate(pieces) if index not in done]
     turns = _Turns(pieces)
     with progress_bar(progress, count, count - sum(map(len, pieces))) as bar, one_blas_thread():

@@ -60,6 +60,7 @@ import numpy as np
 from drsub_fast._checks import as_count, as_function, as_real, as_seed, as_vector, one_of
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.stack import PROBLEM_AT
 from drsub_fast.engine.vector import add_scaled, blend, slope
 
 GradientWork = namedtuple("GradientWork", "grad trial")
@@ -229,6 +230,7 @@ is_dr_submodular, IS_DR_SUBMODULAR = operation("is_dr_submodular", _always_dr_su
 is_nonnegative, IS_NONNEGATIVE = operation("is_nonnegative", _unknown_sign)
 
 _TABLES = {
+    "problem_at": PROBLEM_AT,
     "objective_size": OBJECTIVE_SIZE,
     "objective_carve": OBJECTIVE_CARVE,
     "evaluate": EVALUATE,

@@ -42,8 +42,9 @@ from drsub_fast._checks import (
     described,
     require_at_least,
 )
-from drsub_fast._kinds import EXTENSIONS, array, register_kind
+from drsub_fast._kinds import EXTENSIONS, LARGEST, array, register_kind, within
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.stack import row_of
 from drsub_fast.objectives import corners
 from drsub_fast.objectives.base import Objective, register_objective
 from drsub_fast.objectives.quadratic import Quadratic
@@ -424,7 +425,69 @@ def _maxima_evaluate(params, work, x):
     return value
 
 
-register_objective(MaximaParams, objective_size=_maxima_size, objective_carve=_maxima_carve, evaluate=_maxima_evaluate)
+@kernel
+def _maxima_is_nonnegative(params, work, upper):
+    # As `corners.nonnegative`.
+    trial = work.trial
+    trial[:] = 0.0
+    low = _maxima_evaluate(params, work, trial)
+    rise = 0.0
+    for i in range(upper.size):
+        rise += max(0.0, work.grad[i] * upper[i])
+    high = _maxima_evaluate(params, work, upper)
+    fall = 0.0
+    for i in range(upper.size):
+        fall += min(0.0, work.grad[i] * upper[i])
+    return low + fall >= 0.0 or high - rise >= 0.0
+
+
+@kernel(memory=True)
+def _maxima_at(stack, i):
+    return MaximaParams(
+        stack.n,
+        stack.linear[row_of(stack.linear, i)],
+        stack.pointers[row_of(stack.pointers, i)],
+        stack.items[row_of(stack.items, i)],
+        stack.weights[row_of(stack.weights, i)],
+    )
+
+
+register_objective(
+    MaximaParams,
+    objective_size=_maxima_size,
+    objective_carve=_maxima_carve,
+    evaluate=_maxima_evaluate,
+    is_nonnegative=_maxima_is_nonnegative,
+    problem_at=_maxima_at,
+)
+
+
+def _stacked_maxima(linear, W):
+    """`MaximaParams` of many problems: linear (B or 1, n), W (B or 1, n, D), finite and at least 0.
+
+    Row k of ``items`` and ``weights`` is filled as far as the last pointer of its problem.
+    """
+    count, n, D = W.shape
+    columns = W.swapaxes(1, 2)
+    order = np.argsort(-columns, axis=2, kind="stable")
+    ranked = np.take_along_axis(columns, order, axis=2).reshape(count, D * n)
+    positive = ranked > 0.0
+    pointers = np.zeros((count, D + 1), np.int64)
+    np.cumsum(positive.reshape(count, D, n).sum(axis=2), axis=1, out=pointers[:, 1:])
+    items, weights = np.zeros((count, D * n), np.int64), np.zeros((count, D * n))
+    problem = np.nonzero(positive)[0]
+    place = (np.cumsum(positive, axis=1) - 1)[positive]
+    items[problem, place], weights[problem, place] = order.reshape(count, D * n)[positive], ranked[positive]
+    return MaximaParams(n, linear, pointers, items, weights)
+
+
+def _stack_facility_location(W):
+    return _stacked_maxima(np.zeros((1, W.shape[1])), np.maximum(W, 0.0)), within(W, 0.0, LARGEST)
+
+
+def _stack_flid(utilities, W):
+    accepted = within(W, 0.0, LARGEST) & within(utilities, -LARGEST, LARGEST)
+    return _stacked_maxima(utilities - W.sum(axis=2), np.maximum(W, 0.0)), accepted
 
 
 class MaximaExtension(Multilinear):
@@ -709,7 +772,12 @@ def _coverage(sets, element_weights=None):
 register_kind(
     EXTENSIONS, "coverage", _coverage, sets=array("n elements", may_be_sparse=True), element_weights=array("elements")
 )
-register_kind(EXTENSIONS, "facility-location", Multilinear.facility_location, W=array("n d", may_be_sparse=True))
-register_kind(EXTENSIONS, "flid", Multilinear.flid, utilities=array("n"), W=array("n d", may_be_sparse=True))
+register_kind(
+    EXTENSIONS, "facility-location", Multilinear.facility_location, stack=_stack_facility_location,
+    W=array("n d", may_be_sparse=True),
+)  # fmt: skip
+register_kind(
+    EXTENSIONS, "flid", Multilinear.flid, stack=_stack_flid, utilities=array("n"), W=array("n d", may_be_sparse=True)
+)
 register_kind(EXTENSIONS, "cut", Multilinear.cut, adjacency=array("n n", may_be_sparse=True))
 register_kind(EXTENSIONS, "table", Multilinear.from_table, values=array("2^n"))

@@ -20,9 +20,10 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_array, as_real, as_symmetric, as_symmetric_sparse, as_vector, entry, require_at_least
-from drsub_fast._kinds import NUMBER, OBJECTIVES, array, register_kind
+from drsub_fast._kinds import LARGEST, NUMBER, OBJECTIVES, array, register_kind, symmetric, within
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.stack import PROBLEM_AT, row_of
 from drsub_fast.engine.vector import symmetric_product
 from drsub_fast.objectives.base import Objective, register_objective
 
@@ -207,6 +208,22 @@ def _hessian_product(params, work, x, d, out):
     return 2
 
 
+@kernel(memory=True)
+def _problem_at(stack, i):
+    return QuadraticParams(stack.H[row_of(stack.H, i)], stack.h[row_of(stack.h, i)], stack.c[row_of(stack.c, i)])
+
+
+@kernel(memory=True)
+def _factored_problem_at(stack, i):
+    return FactoredQuadraticParams(
+        stack.B[row_of(stack.B, i)],
+        stack.d[row_of(stack.d, i)],
+        stack.h[row_of(stack.h, i)],
+        stack.c[row_of(stack.c, i)],
+    )
+
+
+PROBLEM_AT.table.update({QuadraticParams: _problem_at, FactoredQuadraticParams: _factored_problem_at})
 for _params_class, _its_size, _its_carve in (
     (QuadraticParams, _size, _carve),
     (SparseQuadraticParams, _size, _carve),
@@ -423,7 +440,18 @@ def _factored_params(factor, diagonal, h, c):
     return FactoredQuadraticParams(B, d, h, c)
 
 
+def _stack(h, H=None, c=None, factor=None, diagonal=None):
+    c = np.zeros(1) if c is None else c
+    accepted = within(h, -LARGEST, LARGEST) & np.isfinite(c)
+    if factor is None and diagonal is None and H is not None:
+        return QuadraticParams(H, h, c), accepted & within(H, -LARGEST, 0.0) & symmetric(H)
+    if H is not None or factor is None:
+        return None
+    d = np.zeros((1, h.shape[1])) if diagonal is None else diagonal
+    return FactoredQuadraticParams(factor, d, h, c), accepted & within(factor, 0.0, LARGEST) & within(d, 0.0, LARGEST)
+
+
 register_kind(
-    OBJECTIVES, "quadratic", Quadratic,
+    OBJECTIVES, "quadratic", Quadratic, stack=_stack,
     H=array("n n", may_be_sparse=True), h=array("n"), c=NUMBER, factor=array("n r"), diagonal=array("n"),
 )  # fmt: skip

@@ -41,10 +41,11 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast import _checks
-from drsub_fast._kinds import FLAG, OBJECTIVES, array, register_kind
+from drsub_fast._kinds import FLAG, LARGEST, OBJECTIVES, array, register_kind, symmetric, within
 from drsub_fast.engine.heap import push, sift_down
 from drsub_fast.engine.jit import kernel, separate
 from drsub_fast.engine.lapack import gemm, gesv, potrf, syrk, trsm
+from drsub_fast.engine.stack import row_of
 from drsub_fast.engine.vector import add_scaled, assign, is_finite, slope
 from drsub_fast.objectives.base import Objective, derivative_along, register_objective
 from drsub_fast.objectives.similarity import FeatureKernel, as_features
@@ -849,8 +850,14 @@ def _is_nonnegative(params, work, upper):
     return _is_definite_at(params, work, upper) and _rises(work.grad)
 
 
+@kernel(memory=True)
+def _problem_at(stack, i):
+    return SoftmaxParams(stack.D[row_of(stack.D, i)])
+
+
 register_objective(
     SoftmaxParams,
+    problem_at=_problem_at,
     objective_size=_size,
     objective_carve=_carve,
     evaluate=_evaluate,
@@ -1028,8 +1035,14 @@ def _low_rank_is_nonnegative(params, work, upper):
     return _rises(work.grad)
 
 
+@kernel(memory=True)
+def _low_rank_problem_at(stack, i):
+    return LowRankSoftmaxParams(stack.B[row_of(stack.B, i)], stack.BT[row_of(stack.BT, i)])
+
+
 register_objective(
     LowRankSoftmaxParams,
+    problem_at=_low_rank_problem_at,
     objective_size=_low_rank_size,
     objective_carve=_low_rank_carve,
     evaluate=_low_rank_evaluate,
@@ -1067,6 +1080,11 @@ def _as_kernel(L):
         raise ValueError(f"{error}. The smallest eigenvalue of that is {least:g}; {_CLOSEST}") from None
     _require_psd(L, "L")
     return L
+
+
+def _keeps_factor(n, k, unit_box):
+    """Whether B, shape (n, k), serves better than L = B B'."""
+    return unit_box and n >= _LOW_RANK_FROM and n >= _LOW_RANK_RATIO * k
 
 
 class Softmax(Objective):
@@ -1121,7 +1139,7 @@ class Softmax(Objective):
             if 0 in B.shape:
                 raise ValueError(f"factor is empty: shape {B.shape}")
             self.n, k = B.shape
-            if self.unit_box and self.n >= _LOW_RANK_FROM and self.n >= _LOW_RANK_RATIO * k:
+            if _keeps_factor(self.n, k, self.unit_box):
                 self._params = LowRankSoftmaxParams(B, np.ascontiguousarray(B.T))
                 return
             L = B @ B.T
@@ -1253,4 +1271,32 @@ class Softmax(Objective):
         return float(c[upper > 0.0].sum() ** 2)
 
 
-register_kind(OBJECTIVES, "softmax", Softmax, L=array("n n"), factor=array("n r"), unit_box=FLAG)
+def _stack(L=None, factor=None, unit_box=True):
+    if (L is None) == (factor is None):
+        return None
+    if L is None:
+        accepted = within(factor, -LARGEST, LARGEST)
+        n, k = factor.shape[1:]
+        if _keeps_factor(n, k, unit_box):
+            return LowRankSoftmaxParams(factor, np.ascontiguousarray(factor.swapaxes(1, 2))), accepted
+        with np.errstate(over="ignore", invalid="ignore"):
+            L = factor @ factor.swapaxes(1, 2)
+        accepted &= within(L, -LARGEST, LARGEST)
+    else:
+        accepted = within(L, -LARGEST, LARGEST) & symmetric(L)
+        accepted[accepted] = _definite(L[accepted])
+    return SoftmaxParams(L - np.eye(L.shape[1])), accepted
+
+
+def _definite(L):
+    """For each symmetric matrix whether `_require_psd` finds it definite at once."""
+    diagonal = L.diagonal(axis1=1, axis2=2)
+    shifted = L + 1e-10 * diagonal.max(axis=1, initial=0.0)[:, None, None] * np.eye(L.shape[1])
+    try:
+        np.linalg.cholesky(shifted)
+        return np.ones(len(L), bool)
+    except np.linalg.LinAlgError:
+        return np.array([_is_definite(matrix) for matrix in shifted])
+
+
+register_kind(OBJECTIVES, "softmax", Softmax, stack=_stack, L=array("n n"), factor=array("n r"), unit_box=FLAG)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_vector, entry, one_of
-from drsub_fast._kinds import EXTENSIONS, OBJECTIVES, SETS
+from drsub_fast._kinds import EXTENSIONS, OBJECTIVES, SETS, required
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.mean_field import MeanField
 from drsub_fast.objectives.multilinear import CutExtension, MaximaExtension, TableExtension
@@ -74,7 +74,7 @@ def _made(kinds, kind, arrays):
     """The objective or set of a kind."""
     _, make, known = kinds[kind]
     arguments = {name: _read(arrays[name], name, argument) for name, argument in known.items() if name in arrays}
-    missing = [name for name in _required(make) if name not in arguments]
+    missing = [name for name in required(make) if name not in arguments]
     if missing:
         raise ValueError(
             f"a {kind} needs {' and '.join(missing)}: its entries are {', '.join(known)}; found {_names(arrays)}"
@@ -83,11 +83,6 @@ def _made(kinds, kind, arrays):
         inner = one_of(arguments["extension"], "extension", tuple(sorted(EXTENSIONS)))
         arguments["extension"] = _made(EXTENSIONS, inner, arrays)
     return make(**arguments)
-
-
-def _required(make):
-    """Names of the parameters without a default."""
-    return [name for name, parameter in signature(make).parameters.items() if parameter.default is parameter.empty]
 
 
 def _names(arrays):

@@ -34,6 +34,7 @@ from drsub_fast._checks import as_function, as_real, as_vector, one_of
 from drsub_fast.engine.codes import FAILED, NEEDS_SOLVER, OK, PAUSED
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.stack import PROBLEM_AT
 from drsub_fast.errors import OracleError, UnsupportedError
 
 #: Names of linear oracles (`frank_wolfe` says what they are).
@@ -75,6 +76,7 @@ follow, FOLLOW = operation("follow", _cannot_follow)
 project, PROJECT = operation("project", _no_projection)
 
 _TABLES = {
+    "problem_at": PROBLEM_AT,
     "set_size": SET_SIZE,
     "set_carve": SET_CARVE,
     "lmo": LMO,

@@ -3,8 +3,9 @@
 from collections import namedtuple
 
 from drsub_fast._checks import as_vector
-from drsub_fast._kinds import SETS, array, register_kind
+from drsub_fast._kinds import LARGEST, SETS, array, register_kind, within
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.stack import row_of
 from drsub_fast.sets.base import OK, FeasibleSet, register_set
 
 BoxParams = namedtuple("BoxParams", "upper")
@@ -24,7 +25,12 @@ def _project(params, work, y, upper, out):
     return OK
 
 
-register_set(BoxParams, lmo=_lmo, project=_project)
+@kernel(memory=True)
+def _problem_at(stack, i):
+    return BoxParams(stack.upper[row_of(stack.upper, i)])
+
+
+register_set(BoxParams, lmo=_lmo, project=_project, problem_at=_problem_at)
 
 
 class Box(FeasibleSet):
@@ -56,4 +62,8 @@ class Box(FeasibleSet):
         return f"Box(n={self.n})"
 
 
-register_kind(SETS, "box", Box, upper=array("n"))
+def _stack(upper):
+    return BoxParams(upper), upper, within(upper, 0.0, LARGEST)
+
+
+register_kind(SETS, "box", Box, stack=_stack, upper=array("n"))

@@ -4,7 +4,7 @@ import numpy as np
 
 from drsub_fast._checks import as_real, as_vector
 from drsub_fast._kinds import NUMBER, SETS, array, register_kind
-from drsub_fast.sets.knapsack import DisjointKnapsacks
+from drsub_fast.sets.knapsack import DisjointKnapsacks, stack_of_knapsacks
 
 
 class Budget(DisjointKnapsacks):
@@ -42,4 +42,8 @@ class Budget(DisjointKnapsacks):
         return f"sum x = {x.sum():g} is above the budget {self.k:g}"
 
 
-register_kind(SETS, "budget", Budget, k=NUMBER, upper=array("n"))
+def _stack(k, upper):
+    return stack_of_knapsacks(np.ones((1, upper.shape[1])), k, upper)
+
+
+register_kind(SETS, "budget", Budget, stack=_stack, k=NUMBER, upper=array("n"))

@@ -22,9 +22,10 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast._checks import as_real, as_vector
-from drsub_fast._kinds import NUMBER, SETS, array, register_kind
+from drsub_fast._kinds import LARGEST, NUMBER, SETS, array, register_kind, within
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.select import select
+from drsub_fast.engine.stack import row_of
 from drsub_fast.sets.base import FAILED, OK, FeasibleSet, register_set
 
 KnapsackParams = namedtuple("KnapsackParams", "members start weights capacity equality")
@@ -295,7 +296,18 @@ def _project(params, work, y, upper, out):
     return OK
 
 
-register_set(KnapsackParams, set_size=_size, set_carve=_carve, lmo=_lmo, project=_project)
+@kernel(memory=True)
+def _problem_at(stack, i):
+    return KnapsackParams(
+        stack.members[row_of(stack.members, i)],
+        stack.start[row_of(stack.start, i)],
+        stack.weights[row_of(stack.weights, i)],
+        stack.capacity[row_of(stack.capacity, i)],
+        stack.equality,
+    )
+
+
+register_set(KnapsackParams, set_size=_size, set_carve=_carve, lmo=_lmo, project=_project, problem_at=_problem_at)
 
 
 class DisjointKnapsacks(FeasibleSet):
@@ -397,4 +409,23 @@ class Knapsack(DisjointKnapsacks):
         return f"Knapsack(budget={self.budget:g}, n={self.n})"
 
 
-register_kind(SETS, "knapsack", Knapsack, weights=array("n"), budget=NUMBER, upper=array("n"))
+def stack_of_knapsacks(weights, budget, upper):
+    """Stacked parameters, bounds, and which are accepted, of knapsacks with one group each."""
+    accepted = within(weights, 0.0, LARGEST) & within(budget, 0.0, LARGEST)
+    n = weights.shape[1]
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        alone = np.where(weights > 0.0, budget[:, None] / weights, np.inf)
+    if upper is None:
+        upper = np.full((1, n), np.inf)
+        accepted = accepted & (weights > 0.0).all(axis=1)
+    else:
+        accepted = accepted & within(upper, 0.0, LARGEST)
+    members, start = np.arange(n)[None], np.array([[0, n]])
+    return KnapsackParams(members, start, weights, budget[:, None], 0), np.minimum(upper, alone), accepted
+
+
+def _stack(weights, budget, upper=None):
+    return stack_of_knapsacks(weights, budget, upper)
+
+
+register_kind(SETS, "knapsack", Knapsack, stack=_stack, weights=array("n"), budget=NUMBER, upper=array("n"))

@@ -275,5 +275,5 @@ class MatchingPolytope(Polytope):
 
 register_kind(
     SETS, "matching-polytope", MatchingPolytope, edges=array("n 2"), n_left=COUNT, n_right=COUNT,
-    capacities=array("nodes", may_be_number=True), upper=array("n"),
+    capacities=array("nodes", may_be_number=True), upper=array("n", may_be_number=True),
 )  # fmt: skip

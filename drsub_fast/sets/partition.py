@@ -54,5 +54,5 @@ class PartitionMatroid(DisjointKnapsacks):
 
 register_kind(
     SETS, "partition-matroid", PartitionMatroid, groups=array("n"),
-    capacities=array("groups", may_be_number=True), upper=array("n"),
+    capacities=array("groups", may_be_number=True), upper=array("n", may_be_number=True),
 )  # fmt: skip

@@ -8,8 +8,9 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_array, as_vector, entry, first_few, require_at_least
-from drsub_fast._kinds import SETS, array, register_kind
+from drsub_fast._kinds import LARGEST, SETS, array, register_kind, within
 from drsub_fast.engine.jit import kernel, separate
+from drsub_fast.engine.stack import row_of
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.projection import project_onto_rows
 from drsub_fast.lp.rows import breaches, shrink_into_rows
@@ -23,6 +24,9 @@ from drsub_fast.lp.simplex import (
 )
 from drsub_fast.sets.base import NEEDS_SOLVER, FeasibleSet, register_set
 from drsub_fast.sets.rows import bounds_from_scipy, rows_from_scipy, rows_from_zero, variables_in_scipy
+
+#: Up to so many entries of A the kernel is faster whatever their pattern.
+_MANY_ENTRIES = 100_000
 
 #: How the oracle answers: by the compiled simplex where it can, or by the solver alone.
 KERNEL, SOLVER = 0, 1
@@ -101,7 +105,22 @@ def _follow(params, work, decay, gamma, upper, v):
     return params.mode == KERNEL and simplex_follow(params, work, decay, gamma, upper, v)
 
 
-register_set(PolytopeParams, set_size=_size, set_carve=_carve, lmo=_lmo, track=_track, follow=_follow)
+@kernel(memory=True)
+def _problem_at(stack, i):
+    return PolytopeParams(
+        stack.A[row_of(stack.A, i)], stack.b[row_of(stack.b, i)], stack.scale[row_of(stack.scale, i)], stack.mode
+    )
+
+
+register_set(
+    PolytopeParams,
+    set_size=_size,
+    set_carve=_carve,
+    lmo=_lmo,
+    track=_track,
+    follow=_follow,
+    problem_at=_problem_at,
+)
 
 
 def blank_params(m, n, mode):
@@ -258,7 +277,7 @@ class Polytope(FeasibleSet):
         4.3 / 4.3, 2.2 / 0.95 and 0.26 / 0.44; one entry a column 100 x 1000 4.2 / 6.4, 500 x 2000 0.17 / 0.55.
         """
         sparse, entries = scipy.sparse.issparse(self.A), self.m * self.n
-        if entries <= 100_000:
+        if entries <= _MANY_ENTRIES:
             return False
         if sparse and entries > 4_000_000:  # 100 MB in the kernel
             return True
@@ -293,4 +312,28 @@ class Polytope(FeasibleSet):
         return project_onto_rows(y, self.A, self.b, upper, sizes=self._scale_from)
 
 
-register_kind(SETS, "polytope", Polytope, A=array("m n", may_be_sparse=True), b=array("m"), upper=array("n"))
+def _stack(A, b, upper=None):
+    if A.shape[1] * A.shape[2] > _MANY_ENTRIES:
+        return None  # each for itself, by the kernel or HiGHS
+    accepted = within(A, 0.0, LARGEST) & within(b, 0.0, LARGEST)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        tightest = np.where(A > 0.0, b[:, :, None] / A, np.inf).min(axis=1, initial=np.inf)
+    upper = tightest if upper is None else upper
+    accepted = accepted & within(upper, 0.0, LARGEST)
+    # As `scale_polytope`.
+    column, row = _powers_of_two(np.minimum(upper, tightest)), _powers_of_two(b)
+    per_unit = np.divide(1.0, row, out=np.zeros(row.shape), where=row > 0.0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        scaled = A * per_unit[:, :, None] * column[:, None, :]
+        return PolytopeParams(scaled, np.where(b > 0.0, b * per_unit, 1.0), column, KERNEL), upper, accepted
+
+
+def _powers_of_two(x):
+    """`_power_of_two` of every entry of an array, 0 where x is not above 0."""
+    _, exponent = np.frexp(np.where(np.isfinite(x), x, 1.0))
+    return np.where(x > 0.0, np.ldexp(1.0, np.clip(exponent - 1, -500, 500)), 0.0)
+
+
+register_kind(
+    SETS, "polytope", Polytope, stack=_stack, A=array("m n", may_be_sparse=True), b=array("m"), upper=array("n")
+)

@@ -287,11 +287,7 @@ class Run:
 
     def size(self, extra=(0, 0)):
         """Lengths of the flat arrays of this run; ``extra`` is what the loop itself wants at their ends."""
-        floats, integers, _ = objective_kind(self.f)
-        set_floats, set_integers, _ = set_kind(self.P, self.params)
-        n = self.f.n
-        state = N_NUMBERS + STATE_VECTORS * n
-        return state + floats + set_floats + extra[0], N_CONTROL + integers + set_integers + extra[1]
+        return workspace_size(self.f, self.P, self.params, extra)
 
     def solve(self, loop, options, extra=(0, 0)):
         """Runs the loop to its end; returns the status of the run."""
@@ -460,6 +456,14 @@ class Run:
         """One of the vectors of the state."""
         start = N_NUMBERS + slot * self.f.n
         return self.floats[start : start + self.f.n]
+
+
+def workspace_size(f, P, params, extra):
+    """Lengths of the flat arrays of a run on f and P, the set's parameters being ``params``."""
+    floats, integers, _ = objective_kind(f)
+    set_floats, set_integers, _ = set_kind(P, params)
+    state = N_NUMBERS + STATE_VECTORS * f.n
+    return state + floats + set_floats + extra[0], N_CONTROL + integers + set_integers + extra[1]
 
 
 def _aligned(n):

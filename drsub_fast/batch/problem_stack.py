@@ -1,0 +1,180 @@
+"""The problems of a batch as stacked arrays: checked for their shapes, one by one, or as stacked parameters."""
+
+import numpy as np
+import scipy
+
+from drsub_fast._checks import one_of
+from drsub_fast._kinds import (
+    EXTENSIONS,
+    IMPLIED_OBJECTIVES,
+    IMPLIED_SETS,
+    LARGEST,
+    OBJECTIVES,
+    SETS,
+    required,
+    within,
+)
+
+
+class StackedArgument:
+    """One array of the user: a row for each problem, or one that all share."""
+
+    def __init__(self, data, name, ndim):
+        if scipy.sparse.issparse(data):
+            raise TypeError(f"{name} is a sparse matrix; a stack is dense: use maximize_many for sparse problems")
+        data = np.asarray(data)
+        if data.dtype.kind not in "biuf":
+            raise TypeError(f"{name} cannot be read as an array of real numbers (its type is {data.dtype})")
+        if data.ndim not in (ndim, ndim + 1):
+            raise ValueError(f"{name} must have {ndim} axes (shared) or {ndim + 1} (stacked), got shape {data.shape}")
+        self.name = name
+        self.shared = data.ndim == ndim
+        self.data = data[np.newaxis] if self.shared else data
+        if self.shared:
+            self.data = self.rows(0, 1)
+
+    def rows(self, first, last):
+        """Rows of the problems first..last - 1 as the kernels take them; a view where that is possible."""
+        rows = self.data if self.shared else self.data[first:last]
+        return np.require(rows, np.float64, ["C", "A", "W"])
+
+    def one(self, i):
+        """The argument of problem i."""
+        row = self.data[0 if self.shared else i]
+        return float(row) if row.ndim == 0 else row
+
+
+class _Family:
+    """The objectives, or the sets, of a batch: their kind and arguments."""
+
+    def __init__(self, kinds, what, name, implied, given):
+        if name is None:
+            name = next((kind for argument, kind in implied.items() if argument in given), None)
+            if name is None:
+                raise TypeError(f"the {what} is missing: give {what}=, the name of a kind, or {' or '.join(implied)}")
+        kind = kinds[one_of(name, what, tuple(sorted(kinds)))]
+        self.make, self.stack, known = kind.make, kind.stack, dict(kind.arguments)
+        inner = None
+        if "extension" in known:
+            inner = EXTENSIONS[one_of(given.get("extension"), "extension", tuple(sorted(EXTENSIONS)))]
+            known = inner.arguments
+            self.make = lambda **arguments: kind.make(inner.make(**arguments))
+        missing = [name for name in required(inner.make if inner else kind.make) if name not in given]
+        if missing:
+            raise TypeError(f"a {name} needs {' and '.join(missing)}: its arguments are {', '.join(known)}")
+        self.known = known
+        self.arrays, self.options = {}, {}
+        for argument, spec in known.items():
+            if argument in given:
+                data = given[argument]
+                if spec.type is float:
+                    as_number = spec.may_be_number and np.ndim(data) == 0
+                    self.arrays[argument] = StackedArgument(data, argument, 0 if as_number else len(spec.axes))
+                else:
+                    self.options[argument] = data
+
+    def names(self):
+        """Names of the arguments that were given."""
+        return [*self.arrays, *self.options]
+
+    def check_shapes(self, n=None):
+        """Number of variables; raises ValueError where sizes that must agree do not."""
+        sizes, main = {} if n is None else {"n": n}, next(iter(self.arrays), None)
+        for name, array in self.arrays.items():
+            shape, axes = array.data.shape[1:], self.known[name].axes
+            if not shape:
+                continue
+            for axis, size in zip(axes, shape, strict=True):
+                if axis.startswith("2^"):
+                    sizes.setdefault(axis[2:], size.bit_length() - 1)
+                else:
+                    sizes.setdefault(axis, size)
+            expected = tuple(
+                1 << sizes[axis[2:]] if axis.startswith("2^") else int(axis) if axis.isdigit() else sizes[axis]
+                for axis in axes
+            )
+            if shape != expected:
+                raise ValueError(f"{name} has shape {shape} for one problem, expected {expected} to go with {main}")
+        if sizes.get("n") == 0:
+            raise ValueError(f"{main} is empty: at least one variable is needed")
+        return sizes.get("n")
+
+    def one(self, i):
+        """The objective or set of problem i."""
+        return self.make(**{name: array.one(i) for name, array in self.arrays.items()}, **self.options)
+
+    def rows(self, first, last):
+        """What the stack of the kind makes of the problems first..last - 1; None if it has none."""
+        if self.stack is None:
+            return None
+        return self.stack(**{name: array.rows(first, last) for name, array in self.arrays.items()}, **self.options)
+
+
+class ProblemStack:
+    """The stacked arrays of a batch.
+
+    Attributes
+    ----------
+    count, n : int
+        Numbers of problems and of variables.
+    sample : tuple (Objective, FeasibleSet) or None
+        The first problem that can be made; its parameters have the types of all.
+    """
+
+    def __init__(self, objective, feasible_set, arrays):
+        given = {name: data for name, data in arrays.items() if data is not None}
+        self.objective = _Family(OBJECTIVES, "objective", objective, IMPLIED_OBJECTIVES, given)
+        self.set = _Family(SETS, "set", feasible_set, IMPLIED_SETS, given)
+        used = {*self.objective.names(), *self.set.names()}
+        unused = sorted(set(given) - used - {"unit_box", "extension"})
+        if unused:
+            known = ", ".join(sorted({*self.objective.known, *self.set.known}))
+            raise TypeError(
+                f"{', '.join(unused)} cannot be combined with {', '.join(sorted(used))}: objective and set have the "
+                f"arguments {known}"
+            )
+        self.arguments = self.objective.arrays | self.set.arrays
+        self.options = self.objective.options | self.set.options
+        self.count = self._count()
+        self.n = self.objective.check_shapes()
+        self.set.check_shapes(self.n)
+        self.sample = self._sample()
+
+    def _count(self):
+        lengths = {name: len(array.data) for name, array in self.arguments.items() if not array.shared}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"the stacks have different lengths: {lengths}")
+        return next(iter(lengths.values()), 1)
+
+    def _sample(self):
+        for i in range(self.count):
+            try:
+                return self.single(i)
+            except (ValueError, TypeError):
+                continue  # the ordinary solver says why
+        return None
+
+    def single(self, i):
+        """Objective and set of problem i."""
+        f, P = self.objective.one(i), self.set.one(i)
+        if f.n != P.n:
+            raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
+        return f, P
+
+    def has_stacks(self):
+        """Whether both kinds make stacks of these arguments."""
+        return (
+            self.sample is not None
+            and self.objective.rows(0, 1) is not None
+            and self.set.rows(0, 1) is not None
+            and self.sample[1].is_down_closed
+        )
+
+    def stacks(self, first, last):
+        """(objectives, sets, upper, accepted) of the problems first..last - 1."""
+        objectives, sound = self.objective.rows(first, last)
+        sets, upper, feasible = self.set.rows(first, last)
+        if self.sample[0].unit_box:
+            upper = np.minimum(upper, 1.0)
+        accepted = sound & feasible & within(upper, 0.0, LARGEST)
+        return objectives, sets, upper, np.broadcast_to(accepted, last - first)
