@@ -150,8 +150,8 @@ class ProblemStack:
         for i in range(self.count):
             try:
                 return self.single(i)
-            except (ValueError, TypeError):
-                continue  # the ordinary solver says why
+            except ValueError:
+                continue  # the ordinary solver says why; a TypeError is one of all problems
         return None
 
     def single(self, i):
@@ -177,4 +177,4 @@ class ProblemStack:
         if self.sample[0].unit_box:
             upper = np.minimum(upper, 1.0)
         accepted = sound & feasible & within(upper, 0.0, LARGEST)
-        return objectives, sets, upper, np.broadcast_to(accepted, last - first)
+        return objectives, sets, upper, np.array(np.broadcast_to(accepted, last - first))

@@ -472,6 +472,8 @@ def maximize_stacked(
     problems = ProblemStack(objective, set, arrays)
     if max_iter is None:
         max_iter = METHODS[method].default("max_iter")
+    if max_iter is None:  # as many as there are variables
+        max_iter = problems.n
     options = _checked_options(method, problems.n, tol, step_size, curvature, subroutine, n_starts, seed)
     batch = _Batch(problems, method, as_count(max_iter, "max_iter"), options, lmo, on_error, trace)
     count = problems.count
