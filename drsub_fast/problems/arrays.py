@@ -72,7 +72,7 @@ def _read(array, name, argument):
 
 def _made(kinds, kind, arrays):
     """The objective or set of a kind."""
-    _, make, known = kinds[kind]
+    make, known = kinds[kind].make, kinds[kind].arguments
     arguments = {name: _read(arrays[name], name, argument) for name, argument in known.items() if name in arrays}
     missing = [name for name in required(make) if name not in arguments]
     if missing:

@@ -92,7 +92,7 @@ def test_a_second_phase_gives_the_bound_and_the_gap_of_single_problems(options):
     better = won = 0
     for arrays, unit_box in (({"L": L, **sets}, True), ({"L": L, **sets}, False), (low_rank, True)):
         result = ds.maximize_stacked(**arrays, unit_box=unit_box, n_jobs=1, **options)
-        for i, make in enumerate(problems_of_stack(unit_box, **arrays)[0]):
+        for i, make in enumerate(problems_of_stack(unit_box=unit_box, **arrays)[0]):
             problem = make()
             single = ds.maximize(problem.f, problem.P, bound="cheap", **options)
             assert result.upper_bound[i] == pytest.approx(single.upper_bound, rel=1e-12)
