@@ -20,6 +20,7 @@ import time
 import types
 from contextlib import contextmanager
 from functools import cache, cached_property
+from importlib import import_module
 
 import numpy as np
 
@@ -81,12 +82,13 @@ def engine():
     """The module that compiles: `linked`, or `plain` for a Numba that is newer than those tested."""
     import numba
 
-    from drsub_fast.engine import compiled_lapack, plain  # noqa: F401
-
+    # By name, since they build on this module.
+    plain = import_module("drsub_fast.engine.plain")
+    import_module("drsub_fast.engine.compiled_lapack")
     chosen = _one_of("DRSUB_FAST_ENGINE", ("linked", "plain"))
     tested = tuple(map(int, numba.__version__.split(".")[:2])) < plain.UNTESTED
     if chosen == "linked" and tested:
-        from drsub_fast.engine import linked as module
+        module = import_module("drsub_fast.engine.linked")
     else:
         if chosen == "linked":
             logger.info(
