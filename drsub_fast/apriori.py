@@ -3,7 +3,7 @@
 * L, the smoothness of f on [0, u]: |grad f(x) - grad f(y)| <= L |x - y|. For a quadratic |H|_2.
 * mu, the strong DR-submodularity: f(x + v) <= f(x) + <grad f(x), v> - mu/2 |v|^2 for v >= 0 or v <= 0. For a quadratic
   min_j -H_jj: v'(-H)v >= sum_j -H_jj v_j^2 because -H >= 0 entrywise, with equality at unit vectors.
-* D, the diameter of P; for sets in the positive orthant |x - y| <= |u|, with equality for boxes.
+* D, the diameter of P (`FeasibleSet.diameter`).
 * C, the curvature C_f(P) <= L D^2.
 
 Explicit forms of the paper's bounds (Bian et al. 2017), without the O(.) terms:
@@ -18,11 +18,8 @@ Explicit forms of the paper's bounds (Bian et al. 2017), without the O(.) terms:
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from drsub_fast._checks import as_count, as_real
 from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.sets.budget import Budget
 from drsub_fast.solvers.run import solver_upper
 
 
@@ -37,7 +34,7 @@ class Constants:
     strong_dr : float or None
         mu, likewise.
     diameter : float
-        A bound on the diameter of P, exact for boxes.
+        The diameter of P, or a bound on it: see the set's `diameter`.
     curvature : float or None
         A bound on C_f(P), in units of f.
     """
@@ -70,10 +67,7 @@ def constants(f, P):
     (2.0, 1.0, 5.0)
     """
     upper = solver_upper(f, P)
-    diameter = float(np.linalg.norm(upper))
-    if isinstance(P, Budget):
-        # |x - y|^2 <= |x|^2 + |y|^2 and |x|^2 <= max(u) sum(x) over a budget set.
-        diameter = min(diameter, math.sqrt(2.0 * P.k * upper.max()))
+    diameter = P.diameter(upper)
     curvature = f.curvature_bound(upper)
     if not isinstance(f, Quadratic):
         return Constants(None, None, diameter, curvature)

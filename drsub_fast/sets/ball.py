@@ -158,6 +158,10 @@ class Ball(FeasibleSet):
         norm = np.linalg.norm(x)
         return x * (self.radius / norm) if norm > self.radius else x
 
+    def diameter(self, upper=None):
+        u = self._upper if upper is None else self._clipped(upper)
+        return float(min(np.linalg.norm(u), math.sqrt(2.0) * self.radius))
+
     def violation(self, x):
         """Words for the radius that x breaks."""
         return f"its norm {np.linalg.norm(x):g} is above the radius {self.radius:g}"

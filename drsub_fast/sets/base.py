@@ -254,6 +254,26 @@ class FeasibleSet:
         """A point of the set whose largest entry, in units of ``upper``, is smallest, shape (n,): 0 if down-closed."""
         return np.zeros(self.n)
 
+    def diameter(self, upper=None):
+        """The largest distance of two points of the set, below ``upper`` (n,) if given: exact, or a bound from above.
+
+        Exact for boxes, for simplices, balls without tighter bounds, and where no variable of the answer of the
+        linear program is split between two points; a bound else.
+
+        Notes
+        -----
+        Down-closed: two points farthest apart may be taken without common support. Then z = x + y <= u,
+        |x - y|^2 = sum_j z_j^2 <= sum_j u_j z_j, and z/2 is in the set: one linear program.
+
+        Examples
+        --------
+        >>> import drsub_fast as ds
+        >>> ds.Budget(2.0, [1.0] * 50).diameter()
+        2.0
+        """
+        u = self._upper if upper is None else self._clipped(upper)
+        return float(np.sqrt(2.0 * (u @ self.lmo(u, 0.5 * u))))
+
     def _clipped(self, upper):
         """A user's tighter bound, checked, and never above the set's own; u - x may be negative by rounding."""
         upper = as_vector(upper, "upper", n=self.n)

@@ -174,6 +174,10 @@ class GeneralPolytope(FeasibleSet):
         upper = self._upper if upper is None else self._clipped(upper)
         return self.solver(upper).maximize(np.zeros(self.n), upper)
 
+    def diameter(self, upper=None):
+        u = self._upper if upper is None else self._clipped(upper)
+        return float(np.linalg.norm(u - self._lower))
+
     def min_max_norm_point(self, upper=None):
         """A point of the set, below ``upper``, whose largest entry, in units of the bounds, is smallest, shape (n,)."""
         upper = self._upper if upper is None else self._clipped(upper)

@@ -59,6 +59,12 @@ class Simplex(DisjointKnapsacks):
         P = self if upper is None else self.with_upper(upper)
         return P.project(np.full(self.n, self.total / self.n))
 
+    def diameter(self, upper=None):
+        u = self._upper if upper is None else self._clipped(upper)
+        # From vertex to vertex; |x - y|^2 <= |x|^2 + |y|^2 and |x|^2 <= max(u) sum x.
+        largest = min(self.total, float(u.max()))
+        return 0.0 if self.n == 1 else float(min(np.linalg.norm(u), np.sqrt(2.0 * self.total * largest)))
+
     def min_max_norm_point(self, upper=None):
         """The point whose largest entry, in units of the upper bounds, is smallest, shape (n,): they are filled alike.
 
