@@ -23,15 +23,15 @@ from drsub_fast.cli.batch import add_batch
 from drsub_fast.engine.jit import cache_folder, compiling
 from drsub_fast.engine.threads import worker_count
 from drsub_fast.errors import OracleError
-from drsub_fast.experiments import debates, digits, speed_table, synthetic
+from drsub_fast.experiments import choices, debates, digits, speed_table, synthetic
 from drsub_fast.instances import FAMILIES, PAPER_REPEATS, PAPER_ROWS, PAPER_SIZES
 from drsub_fast.methods import METHODS, maximize, options_of
 from drsub_fast.problems.files import read_problem, write_result
 
 INTERRUPTED = 130
 
-#: Experiments on data; the second needs none but scikit-learn's.
-DATA_FAMILIES = ("debates", "digits")
+#: Experiments on data; the others than the first need none but scikit-learn's.
+DATA_FAMILIES = ("debates", "digits", "choices")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -115,8 +115,10 @@ def _run_on_data(args, family):
         strengths = (0.1, 0.5, 1.0) if args.quick else debates.STRENGTHS
         methods = synthetic.method_options(args.methods or synthetic.PAPER_METHODS)
         text, written = debates.reproduce(args.data, args.out, strengths, methods, args.jobs)
-    else:
+    elif family == "digits":
         text, written = digits.reproduce(args.out)
+    else:
+        text, written = choices.reproduce(args.out, args.quick)
     print(text)
     print(f"files in {args.out}: {', '.join(path.name for path in written)}")
 
