@@ -63,6 +63,31 @@ def _require_number_objects(raw, name):
             )
 
 
+def as_sparse(data, name, make=scipy.sparse.csr_array):
+    """A sparse matrix of real, finite numbers in the format of ``make``, entries that are given twice added; a copy."""
+    if data.ndim != 2:
+        raise ValueError(f"{name} must be a matrix (2 axes), got shape {data.shape}")
+    if data.dtype.kind not in "biuf":
+        raise TypeError(f"{name} is a sparse matrix of type {data.dtype}; real numbers are needed")
+    with np.errstate(over="ignore"):
+        matrix = make(data, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    bad = np.flatnonzero(~np.isfinite(matrix.data))
+    if bad.size:
+        placed = matrix.tocoo()
+        where = placed.row[bad[0]], placed.col[bad[0]]
+        raise ValueError(f"{entry(name, where)} = {matrix.data[bad[0]]} is not finite")
+    return matrix
+
+
+def as_number_or_vector(data, name, n, lower=None):
+    """Vector of shape (n,), of one number for all entries or of a number each."""
+    raw = as_numbers(data, name)
+    if raw.shape == ():
+        data = np.full(n, as_real(raw if isinstance(data, np.ndarray) else data, name))
+    return as_vector(data, name, n=n, lower=lower)
+
+
 def as_array(data, name, ndim):
     """Array of float64 with ``ndim`` axes and finite entries; a copy."""
     raw = as_numbers(data, name)
@@ -85,13 +110,6 @@ def as_view(data, name):
     if isinstance(data, np.ndarray) and type(data) is np.ndarray and data.dtype == np.float64 and data.ndim == 2:
         return data
     return as_array(data, name, 2)
-
-
-def as_sparse(data, name):
-    """Sparse matrix of float64 by rows, with finite entries."""
-    matrix = scipy.sparse.csr_array(data, dtype=np.float64)
-    as_array(matrix.data, f"{name}.data", 1)
-    return matrix
 
 
 def require_finite(array, name):
@@ -129,7 +147,7 @@ def require_at_least(array, lower, name, consequence=""):
 def as_labels(data, name, count=None):
     """Vector of int64 with entries in [0, count)."""
     vector = as_vector(data, name)
-    labels = vector.astype(np.int64)
+    labels = np.where(np.abs(vector) <= LARGEST_COUNT, vector, -1.0).astype(np.int64)
     bad = (labels != vector) | (labels < 0)
     if count is not None:
         bad |= labels >= count
@@ -142,7 +160,8 @@ def as_labels(data, name, count=None):
 
 def as_items(data, n, name="items"):
     """Items of 0 .. n - 1 as an int64 vector, empty if there are none; from any iterable of integers."""
-    items = list(data) if isinstance(data, Iterable) and not isinstance(data, (str, bytes)) else None
+    is_list = isinstance(data, Iterable) and not isinstance(data, (str, bytes)) and not scipy.sparse.issparse(data)
+    items = list(data) if is_list else None
     if items is None or any(isinstance(item, (bool, np.bool_)) for item in items):
         raise TypeError(f"{name} must be an iterable of integers, got {described(data) if items is None else 'bools'}")
     return as_labels(items, name, n) if items else np.zeros(0, np.int64)
@@ -271,6 +290,11 @@ def as_flag(value, name):
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {described(value)}")
     return bool(value)
+
+
+def as_known(value, name):
+    """What is known of something: True, False or None."""
+    return None if value is None else as_flag(value, name)
 
 
 def as_function(value, name, optional=True):

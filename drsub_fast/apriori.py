@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from drsub_fast._checks import as_count, as_real
 from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.run import solver_upper
 
 
@@ -66,6 +67,7 @@ def constants(f, P):
     >>> c.smoothness, c.strong_dr, c.diameter
     (2.0, 1.0, 5.0)
     """
+    require_problem(f, P)
     upper = solver_upper(f, P)
     diameter = P.diameter(upper)
     curvature = f.curvature_bound(upper)
@@ -160,4 +162,7 @@ def two_phase_bound(optimum, gap_x, gap_z, strong_dr=0.0, distance_x=0.0, distan
     >>> ds.two_phase_bound(1.0, 0.1, 0.1)
     0.2
     """
-    return (optimum - gap_x - gap_z) / 4.0 + strong_dr / 8.0 * (distance_x**2 + distance_z**2)
+    optimum, gap_x, gap_z = as_real(optimum, "optimum"), as_real(gap_x, "gap_x"), as_real(gap_z, "gap_z")
+    strong_dr = as_real(strong_dr, "strong_dr", lower=0.0)
+    distance = math.hypot(as_real(distance_x, "distance_x"), as_real(distance_z, "distance_z"))
+    return (optimum - gap_x - gap_z) / 4.0 + strong_dr / 8.0 * distance * distance

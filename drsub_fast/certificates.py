@@ -29,6 +29,7 @@ from drsub_fast.proofs.quadratic_steps import first_order_steps, interior_point_
 from drsub_fast.proofs.rungs import Allowance, Problem, climb, gradient_price, largest
 from drsub_fast.proofs.safe_bound import relaxation
 from drsub_fast.proofs.softmax_relaxations import softmax_steps
+from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.multi_start import multi_start
 from drsub_fast.solvers.run import solver_upper
 
@@ -72,6 +73,7 @@ def linear_bound(f, P):
     >>> round(ds.certificates.linear_bound(f, ds.Budget(1.0, [1.0, 1.0])), 6)
     1.0
     """
+    require_problem(f, P)
     upper = solver_upper(f, P)
     lower = np.broadcast_to(P._lower, (f.n,)).astype(np.float64)
     best = np.inf
@@ -136,6 +138,7 @@ def local_global_bound(f, P, x, z=None):
     >>> round(ds.certificates.local_global_bound(f, ds.Budget(1.0, [1.0, 1.0]), [1.0, 0.0]), 6)
     8.5
     """
+    require_problem(f, P)
     _require_down_closed(P)
     upper = solver_upper(f, P)
     x = as_vector(x, "x", n=f.n)
@@ -180,10 +183,9 @@ def dnn_bound(f, P, time_limit=None):
     0.5625
     """
     began = time.perf_counter()
+    require_problem(f, P)
     if not isinstance(f, Quadratic):
         raise UnsupportedError(f"the doubly non-negative bound needs a Quadratic, not {f!r}; use bound='cheap'")
-    if f.n != P.n:
-        raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
     deadline = np.inf if time_limit is None else began + as_real(time_limit, "time_limit", lower=0.0)
     program = quadratic_program(f, P)
     if f.n > DNN_MAX_VARIABLES:
@@ -242,8 +244,7 @@ def upper_bound(f, P, value=None, time_limit=None, gap=1e-2, *, x=None, operatio
     0.5625
     """
     began = time.perf_counter()
-    if f.n != P.n:
-        raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
+    require_problem(f, P)
     gap = as_real(gap, "gap", lower=0.0)
     limit = None if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
     allowance = Allowance(operations, None if limit is None else began + limit)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from drsub_fast._checks import as_count, one_of
+from drsub_fast._checks import as_count, as_flag, one_of
 from drsub_fast.certificates import upper_bound
 from drsub_fast.proofs.rungs import CALL, gradient_price
 from drsub_fast.result import Status, with_bound
@@ -188,7 +188,7 @@ def maximize(
     one_of(bound, "bound", ("auto", "cheap", "tight"))
     options |= {} if x0 is None else {"x0": x0}
     options |= {} if callback is None else {"callback": callback}
-    options |= {"progress": True} if progress else {}
+    options |= {"progress": True} if as_flag(progress, "progress") else {}
     subroutine = options.get("subroutine", "frank-wolfe")
     if not callable(subroutine):
         check_options(options, options_of(method, subroutine), f"method {method!r}")

@@ -152,7 +152,7 @@ def test_coverage_reads_matrices_of_any_maker_and_no_words():
     assert ds.Multilinear.coverage(Frame()).set_value([0, 1]) == 2.0
     with pytest.raises(ValueError, match=r"sets\[0, 1\] = nan is not finite"):
         ds.Multilinear.coverage(np.array([[1.0, np.nan]]))
-    with pytest.raises(ValueError, match=r"sets\.data\[0\] = nan"):
+    with pytest.raises(ValueError, match=r"sets\[0, 0\] = nan"):
         ds.Multilinear.coverage(scipy.sparse.csr_array([[np.nan, 0.0]]))
     for words in ("ab", ["ab", "cd"], {"a": [1]}, [1, 2]):
         with pytest.raises(TypeError, match="sets"):

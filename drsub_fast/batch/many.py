@@ -14,7 +14,7 @@ from itertools import count, islice
 
 import numpy as np
 
-from drsub_fast._checks import as_count, one_of
+from drsub_fast._checks import as_count, described, one_of
 from drsub_fast.batch.checkpoint import Checkpoint, fingerprint
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
 from drsub_fast.errors import CheckpointError
@@ -125,6 +125,8 @@ def maximize_iter(
     """
     one_of(method, "method", ("auto", *METHODS))
     one_of(on_error, "on_error", ("record", "raise"))
+    if isinstance(problems, (str, bytes)):
+        raise TypeError(f"problems must be an iterable of pairs (objective, set), got {described(problems)}")
     workers = worker_count(n_jobs)
     if executor is not None and n_jobs is None:
         workers = getattr(executor, "_max_workers", _UNKNOWN_WORKERS)

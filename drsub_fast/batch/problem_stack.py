@@ -3,7 +3,7 @@
 import numpy as np
 import scipy
 
-from drsub_fast._checks import one_of
+from drsub_fast._checks import as_numbers, one_of
 from drsub_fast._kinds import (
     EXTENSIONS,
     IMPLIED_OBJECTIVES,
@@ -22,7 +22,7 @@ class StackedArgument:
     def __init__(self, data, name, ndim):
         if scipy.sparse.issparse(data):
             raise TypeError(f"{name} is a sparse matrix; a stack is dense: use maximize_many for sparse problems")
-        data = np.asarray(data)
+        data = as_numbers(data, name)
         if data.dtype.kind not in "biuf":
             raise TypeError(f"{name} cannot be read as an array of real numbers (its type is {data.dtype})")
         if data.ndim not in (ndim, ndim + 1):

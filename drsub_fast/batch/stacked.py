@@ -18,7 +18,7 @@ from inspect import signature
 
 import numpy as np
 
-from drsub_fast._checks import as_count, as_seed, one_of
+from drsub_fast._checks import as_count, as_flag, as_seed, one_of
 from drsub_fast.batch.checkpoint import Checkpoint, fingerprint
 from drsub_fast.batch.problem_stack import ProblemStack, StackedArgument
 from drsub_fast.batch.stack_loop import (
@@ -474,6 +474,7 @@ def maximize_stacked(
         max_iter = METHODS[method].default("max_iter")
     if max_iter is None:  # as many as there are variables
         max_iter = problems.n
+    as_seed(seed), as_flag(trace, "trace")
     options = _checked_options(method, problems.n, tol, step_size, curvature, subroutine, n_starts, seed)
     batch = _Batch(problems, method, as_count(max_iter, "max_iter"), options, lmo, on_error, trace)
     count = problems.count

@@ -5,13 +5,15 @@ Parquet x is a list for each row. In ``.npz`` it is an array (B, n), or, for pro
 one after the other, with row i at ``x[x_start[i] : x_start[i + 1]]``.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from drsub_fast._checks import one_of
+from drsub_fast._checks import described, one_of
 from drsub_fast.batch.stacked import StackedResult
 from drsub_fast.errors import UnsupportedError
+from drsub_fast.result import Result
 
 KINDS = (".npz", ".parquet")
 
@@ -32,6 +34,17 @@ def _columns(results):
     columns["status"] = np.array([status.name for status in statuses], dtype=np.str_)
     columns["message"] = np.array(messages, dtype=np.str_)
     return columns, points
+
+
+def _as_results(results):
+    """A list of results, each of its kind."""
+    if not isinstance(results, Iterable) or isinstance(results, (str, bytes)) or hasattr(results, "shape"):
+        raise TypeError(f"results must be a StackedResult or a list of Result, got {described(results)}")
+    results = list(results)
+    for i, result in enumerate(results):
+        if not isinstance(result, Result):
+            raise TypeError(f"results[{i}] must be a Result, got {described(result)}")
+    return results
 
 
 def write_results(path, results, **extra):
@@ -55,6 +68,8 @@ def write_results(path, results, **extra):
     """
     path = Path(path)
     kind = one_of(path.suffix.lower(), "kind of file", KINDS)
+    if not isinstance(results, StackedResult):
+        results = _as_results(results)
     columns, points = _columns(results)
     columns |= {name: np.asarray(column) for name, column in extra.items()}
     if kind == ".npz":

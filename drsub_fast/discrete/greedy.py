@@ -24,6 +24,7 @@ a number of items must be reached, it goes down to 1e-13, and then begins anew a
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from drsub_fast._checks import as_flag
 from drsub_fast.discrete.bounds import hadamard_bound
 from drsub_fast.discrete.item_set import MapResult, gains_in_order, log_det
 from drsub_fast.discrete.packing import as_packing
@@ -283,7 +284,7 @@ def greedy_map(
     """
     kernel = as_item_kernel(L, features, quality, similarity, gamma)
     family = as_packing(constraint, kernel.n, size)
-    items, message = choose(kernel, family, size, full)
+    items, message = choose(kernel, family, size, as_flag(full, "full"))
     return MapResult(items=items, order=items, **described(kernel, family, items, size, message))
 
 

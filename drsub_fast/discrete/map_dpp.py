@@ -18,12 +18,13 @@ from time import perf_counter
 
 import numpy as np
 
-from drsub_fast._checks import as_square, one_of, require_finite
+from drsub_fast._checks import as_flag, as_square, one_of, require_finite
 from drsub_fast.discrete.bounds import log_det_bound
 from drsub_fast.discrete.exact import MOST_ITEMS, exact_set
 from drsub_fast.discrete.greedy import as_item_kernel, choose, described, exactly
 from drsub_fast.discrete.item_set import MapResult, by_gain, gains_in_order, log_det
 from drsub_fast.discrete.packing import as_packing
+from drsub_fast.discrete.rounding import METHODS as ROUNDINGS
 from drsub_fast.discrete.rounding import round_solution
 from drsub_fast.discrete.swaps import improve_by_moves, resized
 from drsub_fast.methods import METHODS, maximize
@@ -119,7 +120,7 @@ def map_dpp(
         Exactly this many items, within the constraint if there is one. log det may be negative then.
     improve : bool, default True
         Whether single additions, removals and swaps follow.
-    rounding : {"auto", "pipage", "threshold", "randomized", "density"}
+    rounding : {"auto", "pipage", "threshold", "randomized"}
         As in `round_solution`.
     **options
         Passed to the continuous method, e.g. ``max_iter``, ``time_limit``.
@@ -149,6 +150,8 @@ def map_dpp(
     kernel = as_item_kernel(L, features, quality, similarity, gamma)
     family = as_packing(constraint, kernel.n, size)
     one_of(method, "method", ("auto", "best", "continuous", "greedy", "exact", *METHODS))
+    one_of(rounding, "rounding", ROUNDINGS)
+    improve = as_flag(improve, "improve")
     if method == "auto":
         method = "best" if family.n_sides > 1 and not options else "continuous" if options else "greedy"
     if method in ("greedy", "exact") and options:

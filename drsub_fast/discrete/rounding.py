@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drsub_fast._checks import as_count, as_items, as_seed, as_vector, one_of
+from drsub_fast._checks import as_count, as_flag, as_items, as_seed, as_vector, one_of
 from drsub_fast.discrete.moves import improved
 from drsub_fast.discrete.packing import as_packing, require_down_closed
 from drsub_fast.discrete.pipage import INTEGRAL, better_end, can_pipage, pipage, random_end, rising_end
@@ -29,6 +29,7 @@ from drsub_fast.discrete.set_function import as_set_function
 from drsub_fast.discrete.set_greedy import lazy_choice
 from drsub_fast.objectives.multilinear import MaximaExtension, Multilinear
 from drsub_fast.sets.matching import MatchingPolytope
+from drsub_fast.sets.problem import require_problem
 
 METHODS = ("auto", "pipage", "threshold", "randomized")
 
@@ -118,7 +119,9 @@ def round_solution(f, P, x, method="auto", improve=False, n_draws=16, seed=0, *,
     array([0, 2])
     """
     one_of(method, "method", METHODS)
+    require_problem(f, P)
     require_down_closed(P)
+    improve = as_flag(improve, "improve")
     x = as_vector(x, "x", n=P.n)
     if not P.contains(x, tol=1e-6):
         raise ValueError(f"x is not in {P!r}: round a point of the set")
@@ -171,6 +174,7 @@ def improve_set(f, P, items, *, size=None):
     >>> ds.improve_set(ds.Softmax([[4.0, 0.0], [0.0, 9.0]]), ds.Budget(1, [1.0, 1.0]), [0]).items
     array([1])
     """
+    require_problem(f, P)
     require_down_closed(P)
     family = as_packing(P, P.n, size)
     chosen = np.zeros(P.n)

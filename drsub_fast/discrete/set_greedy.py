@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from drsub_fast._checks import as_count, as_real
+from drsub_fast._checks import as_real, as_seed
 from drsub_fast.discrete.moves import improved
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.discrete.set_function import as_set_function
@@ -121,13 +121,14 @@ def greedy(F, P=None, *, size=None, improve=False, epsilon=None, seed=0):
     n = F.n if isinstance(F, Objective) else P.n if isinstance(P, FeasibleSet) else None
     function = as_set_function(F, n)
     family = as_packing(P, function.n, size)
+    seed = as_seed(seed)
     if epsilon is None:
         choices = [lazy_choice(function, family, size)]
         if family.is_weighted:
             choices.append(lazy_choice(function, family, size, family.relative_weight()))
         best = max(choices, key=lambda choice: choice.value)
     else:
-        best = _stochastic_choice(function, family, size, epsilon, np.random.default_rng(as_count(seed, "seed")))
+        best = _stochastic_choice(function, family, size, epsilon, np.random.default_rng(seed))
     if family.is_weighted and size is None:
         _better_single(best)
     if size is not None and best.items.size < size:
@@ -216,7 +217,7 @@ def _stochastic_choice(function, family, size, epsilon, rng):
     most = family.most if size is None else size
     left = np.flatnonzero(family.allowed)
     items, gains = [], []
-    n_sampled = math.ceil(left.size / max(most, 1) * math.log(1.0 / epsilon))
+    n_sampled = math.ceil(left.size / max(most, 1) * -math.log(epsilon))
     for _ in range(most):
         sample = rng.choice(left.size, min(n_sampled, left.size), replace=False)
         candidates = left[np.sort(sample)]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from threadpoolctl import ThreadpoolController
 
-from drsub_fast._checks import as_count
+from drsub_fast._checks import as_count, as_flag
 
 #: More threads than this no machine runs; systems refuse to start them from some ten thousands on.
 _MOST_WORKERS = 4096
@@ -27,7 +27,7 @@ def worker_count(n_jobs):
 @contextmanager
 def progress_bar(shown, total=None, done=0, unit="problem"):
     """A function that counts finished problems (or steps), and shows them on standard error if asked to."""
-    if not shown:
+    if not as_flag(shown, "progress"):
         yield lambda count: None
         return
     from tqdm import tqdm

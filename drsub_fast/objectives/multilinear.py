@@ -37,7 +37,10 @@ from drsub_fast._checks import (
     as_count,
     as_function,
     as_items,
+    as_known,
+    as_real,
     as_seed,
+    as_sparse,
     as_vector,
     described,
     require_at_least,
@@ -130,15 +133,15 @@ class Multilinear(Objective):
         array([2., 6.])
         """
         if len(getattr(sets, "shape", ())) == 2:
-            members = scipy.sparse.csr_array(
-                sets if scipy.sparse.issparse(sets) else as_array(sets, "sets", 2), copy=True
-            )
-            as_array(members.data, "sets.data", 1)
+            matrix = as_sparse(sets, "sets") if scipy.sparse.issparse(sets) else as_array(sets, "sets", 2)
+            members = scipy.sparse.csr_array(matrix)
             members.eliminate_zeros()
             sets = [row.tolist() for row in np.split(members.indices, members.indptr[1:-1])]
         sets = _as_sets(sets)
         if not sets:
             raise ValueError("sets is empty: at least one item is needed")
+        if weights is not None and not hasattr(weights, "keys"):
+            weights = as_array(weights, "weights", 1)
         numbers = {element: e for e, element in enumerate(dict.fromkeys(chain.from_iterable(sets)))}
         weight = np.array([1.0 if weights is None else _weight_of(element, weights) for element in numbers])
         rows = np.repeat(np.arange(len(sets)), [len(elements) for elements in sets])
@@ -333,8 +336,8 @@ def _as_sets(sets):
 def _weight_of(element, weights):
     """Weight of one element of a coverage function."""
     try:
-        weight = float(weights[element])
-    except (KeyError, IndexError, TypeError):
+        weight = as_real(weights[element], f"weights[{element!r}]")
+    except (KeyError, IndexError):
         raise ValueError(f"element {element!r} has no weight") from None
     if not 0.0 <= weight < np.inf:
         raise ValueError(f"the weight {weight:g} of element {element!r} must be finite and at least 0")
@@ -344,9 +347,7 @@ def _weight_of(element, weights):
 def _as_benefits(W):
     """W >= 0, shape (n, D): dense, or sparse by rows."""
     if scipy.sparse.issparse(W):
-        W = scipy.sparse.csr_array(W, dtype=np.float64, copy=True)
-        W.sum_duplicates()
-        as_array(W.data, "W.data", 1)
+        W = as_sparse(W, "W")
         require_at_least(W.data, 0.0, "W.data", ": the maximum over the empty set is 0")
     else:
         W = as_array(W, "W", 2)
@@ -713,7 +714,8 @@ class SampledExtension(Multilinear):
     def __init__(self, function, n, n_samples, seed, nonnegative, monotone):
         as_function(function, "function", optional=False)
         self.n = as_count(n, "n", lower=1)
-        self.function, self._nonnegative, self._monotone = function, nonnegative, monotone
+        self.function = function
+        self._nonnegative, self._monotone = as_known(nonnegative, "nonnegative"), as_known(monotone, "monotone")
         self.declared = frozenset(
             name for name, value in (("nonnegative", nonnegative), ("monotone", monotone)) if value
         )

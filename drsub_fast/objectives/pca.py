@@ -10,7 +10,7 @@ The point x = 0 is stationary: start elsewhere.
 
 import numpy as np
 
-from drsub_fast._checks import as_array
+from drsub_fast._checks import as_array, require_finite
 from drsub_fast._kinds import OBJECTIVES, array, register_kind
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import QuadraticParams
@@ -48,7 +48,10 @@ class NonnegativePCA(Objective):
             raise ValueError(f"Z is empty: shape {Z.shape}")
         self.n = Z.shape[1]
         # The kernels of quadratics only need a symmetric matrix.
-        self._params = QuadraticParams(Z.T @ Z / len(Z), np.zeros(self.n), 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            H = Z.T @ Z / len(Z)
+        require_finite(H, "Z'Z / m")
+        self._params = QuadraticParams(H, np.zeros(self.n), 0.0)
 
     def __repr__(self):
         return f"NonnegativePCA(n={self.n})"

@@ -66,10 +66,12 @@ class PriceOptimization(Quadratic):
         odd = np.flatnonzero(np.abs(self.signs) != 1.0)
         if odd.size:
             raise ValueError(f"signs[{odd[0]}] = {self.signs[odd[0]]:g}: every sign is +1 or -1")
-        H = np.outer(self.signs, self.signs) * (effects + effects.T)
+        with np.errstate(over="ignore", invalid="ignore"):
+            H = np.outer(self.signs, self.signs) * (effects + effects.T)
+            demand, margin = self.base + effects @ self.start, self.start - self.cost
+            h, c = self.signs * (demand + effects.T @ margin), float(margin @ demand)
         _require_dr(H, effects, self.signs)
-        demand, margin = self.base + effects @ self.start, self.start - self.cost
-        super().__init__(H, self.signs * (demand + effects.T @ margin), float(margin @ demand))
+        super().__init__(H, h, c)
 
     def __repr__(self):
         return f"PriceOptimization(n={self.n})"

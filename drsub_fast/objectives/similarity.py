@@ -211,12 +211,22 @@ def as_features(features, quality=None, similarity="cosine", gamma=None):
         return _rbf_kernel(_dense(V), q, gamma)
     squares = _squares(V)
     if similarity == "inner":
-        return FeatureKernel(V, q, q * q * squares)
+        return FeatureKernel(V, q, _finite_squares(q, q * squares))
     norms = np.sqrt(squares)
     if not norms.all():
         i = int(norms.argmin())
         raise ValueError(f"features[{i}] is zero: it has no cosine; drop the item, or take similarity='inner'")
-    return FeatureKernel(V, q / norms, q * q)
+    return FeatureKernel(V, q / norms, _finite_squares(q, q))
+
+
+def _finite_squares(q, rest):
+    """q * rest, the diagonal of a kernel; ValueError where it overflows."""
+    with np.errstate(over="ignore"):
+        diagonal = q * rest
+    if not np.isfinite(diagonal).all():
+        i = int(np.argmin(np.isfinite(diagonal)))
+        raise ValueError(f"quality[{i}] = {q[i]:g} is too large: its square overflows; scale the qualities")
+    return diagonal
 
 
 def _rbf_kernel(V, quality, gamma):

@@ -1142,7 +1142,9 @@ class Softmax(Objective):
             if _keeps_factor(self.n, k, self.unit_box):
                 self._params = LowRankSoftmaxParams(B, np.ascontiguousarray(B.T))
                 return
-            L = B @ B.T
+            with np.errstate(over="ignore", invalid="ignore"):
+                L = B @ B.T
+            _checks.require_finite(L, "the kernel B B'")
         else:
             L = _as_kernel(L)
         self.n = len(L)

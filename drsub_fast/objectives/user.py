@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from drsub_fast._checks import as_count
+from drsub_fast._checks import as_count, as_flag, as_function, as_known
 from drsub_fast.engine.fingerprints import fingerprint
 from drsub_fast.engine.jit import COMPILE, call_outside, kernel
 from drsub_fast.engine.signatures import is_jitted
@@ -42,10 +42,10 @@ class _Declared(Objective):
 
     def _declare(self, n, unit_box, dr_submodular, nonnegative, monotone):
         self.n = as_count(n, "n", lower=1)
-        self.unit_box = bool(unit_box)
-        self._dr_submodular = dr_submodular
-        self._nonnegative = nonnegative
-        self._monotone = monotone
+        self.unit_box = as_flag(unit_box, "unit_box")
+        self._dr_submodular = as_known(dr_submodular, "dr_submodular")
+        self._nonnegative = as_known(nonnegative, "nonnegative")
+        self._monotone = as_known(monotone, "monotone")
         given = {"dr_submodular": dr_submodular, "nonnegative": nonnegative, "monotone": monotone}
         self.declared = frozenset(name for name, value in given.items() if value)
 
@@ -103,9 +103,8 @@ class CallableObjective(_Declared):
     def __init__(
         self, function, n, gradient=None, *, unit_box=False, dr_submodular=None, nonnegative=None, monotone=None
     ):
-        for name, value in (("function", function), ("gradient", gradient)):
-            if not callable(value) and not (name == "gradient" and value is None):
-                raise TypeError(f"{name} must be callable, got {type(value).__name__}")
+        as_function(function, "function", optional=False)
+        as_function(gradient, "gradient")
         self._declare(n, unit_box, dr_submodular, nonnegative, monotone)
         self._function, self._gradient = function, gradient
         self._params = CallableParams(self.n, self._call)

@@ -73,7 +73,7 @@ def _problem_of_program(program):
 
 def _as_names(names, n):
     """Names of variables: n different texts without line breaks, or none at all."""
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    if not isinstance(names, (list, tuple, np.ndarray)) or not all(isinstance(name, str) for name in names):
         raise TypeError("names must be a sequence of texts")
     names = tuple(map(str, names))
     if names and (len(names) != n or len(set(names)) < n or any("\n" in name or not name for name in names)):

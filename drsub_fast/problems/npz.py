@@ -4,6 +4,7 @@ Everything is checked before memory is asked for: an array's header against the 
 what the packed bytes can hold.
 """
 
+import errno
 import math
 import zipfile
 import zlib
@@ -34,6 +35,10 @@ def load_npz(path):
                 arrays[name] = _read_member(archive, member, name)
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, OverflowError) as error:
         raise ValueError(f"the .npz file is damaged: {error}") from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a place in the file that cannot be
+            raise
+        raise ValueError("the .npz file is damaged: it points outside itself") from None
     return _joined(arrays)
 
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from drsub_fast._checks import as_array, as_count, as_real, as_symmetric, as_vector
+from drsub_fast._checks import as_array, as_count, as_real, as_seed, as_symmetric, as_vector
 from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import (
@@ -45,6 +45,7 @@ from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.general import GeneralPolytope
 from drsub_fast.sets.polytope import Polytope
+from drsub_fast.sets.problem import require_objective, require_problem
 
 OrthantParams = namedtuple("OrthantParams", "inner alpha shift")
 OrthantWork = namedtuple("OrthantWork", "grad trial point turned inner")
@@ -145,8 +146,7 @@ class OrthantObjective(Objective):
     """
 
     def __init__(self, g, alpha, shift=None):
-        if not isinstance(g, Objective):
-            raise TypeError(f"g must be an objective, got {type(g).__name__}")
+        require_objective(g, "g")
         self.n = g.n
         self.g, self.compiled = g, g.compiled
         alpha = _as_signs(alpha, g.n)
@@ -207,7 +207,10 @@ def orthant_quadratic(H, h, c=0.0, *, alpha, shift=None):
             f"alpha[{i}] alpha[{j}] H[{i}, {j}] = {signed[i, j]:g} is positive: the function is not "
             "K_alpha-DR-submodular for these signs"
         )
-    return Quadratic(signed, alpha * (H @ shift + h), c + shift @ (0.5 * (H @ shift) + h))
+    with np.errstate(over="ignore", invalid="ignore"):
+        Hs = H @ shift
+        constant = float(c + shift @ (0.5 * Hs + h))
+    return Quadratic(signed, alpha * (Hs + h), constant)
 
 
 @dataclass(frozen=True)
@@ -309,8 +312,7 @@ def to_orthant(g, P, alpha):
     >>> problem.P, problem.to_original([1.0, 0.25])
     (Box(n=2), array([ 1.  , -0.25]))
     """
-    if g.n != P.n:
-        raise ValueError(f"the objective has {g.n} variables, the set {P.n}")
+    require_problem(g, P)
     alpha = _as_signs(alpha, P.n)
     if isinstance(P, Ball):
         shift, turned = np.zeros(P.n), P
@@ -408,9 +410,10 @@ def check_orthant(g, alpha, lower, upper, n_samples=20, seed=0, tol=1e-8):
     >>> ds.check_orthant(g, [1, 1], [0, 0], [1, 1]).dr.message
     'alpha[0] alpha[1] d_(0,1) g = 1 is positive at y = [0.7111 0.9321]'
     """
-    n = g.n
+    require_objective(g, "g")
+    n, tol = g.n, as_real(tol, "tol", lower=0.0)
     alpha, lower, upper = _as_signs(alpha, n), as_vector(lower, "lower", n=n), as_vector(upper, "upper", n=n)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(as_seed(seed))
     # Worst rate and its point, for the diagonal and off it.
     worst = {True: (0.0, None, None), False: (0.0, None, None)}
     for _ in range(as_count(n_samples, "n_samples", lower=1)):

@@ -30,6 +30,7 @@ from drsub_fast.proofs.search import Incumbent, Limits, Proof, time_left
 from drsub_fast.proofs.softmax import separable_bounds
 from drsub_fast.result import Guarantee, Result, Status, Trace
 from drsub_fast.sets.polytope import Polytope
+from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.multi_start import multi_start
 from drsub_fast.solvers.run import solver_upper
@@ -58,8 +59,6 @@ class _Negative(Objective):
 
 
 def _require_sizes(f, P, method):
-    if f.n != P.n:
-        raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
     if f.n > MAX_VARIABLES.get(method, f.n):
         raise ValueError(
             f"{f.n} variables are too many for method {method!r} (at most {MAX_VARIABLES[method]}); use "
@@ -207,6 +206,7 @@ def global_maximum(
     (1.0, True, 'OPTIMAL')
     """
     began = time.perf_counter()
+    require_problem(f, P)
     n_starts, seed = as_count(n_starts, "n_starts", lower=1), as_seed(seed)
     if isinstance(f, Softmax):
         one_of(method, "method", SOFTMAX_METHODS)
@@ -276,6 +276,7 @@ def global_minimum(
     (-2.5, True)
     """
     began = time.perf_counter()
+    require_problem(f, P)
     n_starts, seed = as_count(n_starts, "n_starts", lower=1), as_seed(seed)
     one_of(method, "method", QUADRATIC_METHODS)
     if not isinstance(f, Quadratic):

@@ -11,7 +11,7 @@ from collections import namedtuple
 import numpy as np
 import scipy
 
-from drsub_fast._checks import as_array, as_vector, entry
+from drsub_fast._checks import as_array, as_sparse, as_vector
 from drsub_fast._kinds import SETS, array, register_kind
 from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import OracleError
@@ -39,12 +39,7 @@ def _as_rows(A, b, name, n):
     if A is None or b is None:
         raise ValueError(f"give both {name} and {side}, or neither")
     if scipy.sparse.issparse(A):
-        matrix = scipy.sparse.csc_matrix(A, dtype=np.float64, copy=True)
-        bad = np.flatnonzero(~np.isfinite(matrix.data))
-        if bad.size:
-            column = np.searchsorted(matrix.indptr, bad[0], side="right") - 1
-            where = entry(name, (matrix.indices[bad[0]], column))
-            raise ValueError(f"{where} = {matrix.data[bad[0]]} is not finite")
+        matrix = as_sparse(A, name, scipy.sparse.csc_matrix)
     else:
         matrix = scipy.sparse.csc_matrix(as_array(A, name, 2))
     if matrix.shape[1] != n:

@@ -24,7 +24,7 @@ from collections import namedtuple
 import numpy as np
 import scipy
 
-from drsub_fast._checks import as_array, as_count, as_vector, require_at_least
+from drsub_fast._checks import as_array, as_count, as_number_or_vector, require_at_least
 from drsub_fast._kinds import COUNT, SETS, array, register_kind
 from drsub_fast.engine.jit import kernel
 from drsub_fast.sets.base import NEEDS_SOLVER, OK, register_set
@@ -238,12 +238,11 @@ class MatchingPolytope(Polytope):
         self.n_left, self.n_right = as_count(n_left, "n_left", lower=1), as_count(n_right, "n_right", lower=1)
         self.left, self.right = _as_edges(edges, self.n_left, self.n_right)
         n, n_nodes = self.left.size, self.n_left + self.n_right
-        capacities = np.full(n_nodes, capacities) if np.ndim(capacities) == 0 else capacities
-        self.capacities = as_vector(capacities, "capacities", n=n_nodes)
+        self.capacities = as_number_or_vector(capacities, "capacities", n_nodes)
         require_at_least(self.capacities, 0.0, "capacities", ": the set is empty")
         ends = np.concatenate([self.left, self.n_left + self.right])
         A = scipy.sparse.csc_matrix((np.ones(2 * n), (ends, np.tile(np.arange(n), 2))), shape=(n_nodes, n))
-        upper = as_vector(np.full(n, upper) if np.ndim(upper) == 0 else upper, "upper", n=n, lower=0.0)
+        upper = as_number_or_vector(upper, "upper", n, lower=0.0)
         super().__init__(A, self.capacities, np.minimum(upper, self.capacities[ends].reshape(2, n).min(axis=0)))
         start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n_nodes))]).astype(np.int64)
         incident = np.argsort(ends, kind="stable").astype(np.int64) % n

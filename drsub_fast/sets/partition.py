@@ -5,7 +5,7 @@ With integer capacities and bounds its vertices are integral (a generalised part
 
 import numpy as np
 
-from drsub_fast._checks import as_array, as_labels, as_vector, require_at_least
+from drsub_fast._checks import as_labels, as_number_or_vector, as_numbers, as_vector, require_at_least
 from drsub_fast._kinds import SETS, array, register_kind
 from drsub_fast.sets.knapsack import DisjointKnapsacks
 
@@ -37,15 +37,14 @@ class PartitionMatroid(DisjointKnapsacks):
     """
 
     def __init__(self, groups, capacities, upper=1.0):
-        if np.ndim(capacities) == 0:
+        if np.shape(as_numbers(capacities, "capacities")) == ():
             groups = as_labels(groups, "groups")
-            capacities = np.full(int(groups.max()) + 1, as_array(capacities, "capacities", 0))
+            capacities = as_number_or_vector(capacities, "capacities", int(groups.max()) + 1)
         else:
             capacities = as_vector(capacities, "capacities")
             groups = as_labels(groups, "groups", count=capacities.size)
         require_at_least(capacities, 0.0, "capacities", ": the set is empty")
-        upper = as_array(upper, "upper", np.ndim(upper))
-        upper = as_vector(np.full(groups.size, upper) if upper.ndim == 0 else upper, "upper", groups.size, lower=0.0)
+        upper = as_number_or_vector(upper, "upper", groups.size, lower=0.0)
         super().__init__(groups, np.ones(groups.size), capacities, upper)
 
     def __repr__(self):

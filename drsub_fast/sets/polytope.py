@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from drsub_fast._checks import as_array, as_vector, entry, first_few, require_at_least
+from drsub_fast._checks import as_array, as_sparse, as_vector, entry, first_few, require_at_least
 from drsub_fast._kinds import LARGEST, SETS, array, register_kind, within
 from drsub_fast.engine.jit import kernel, separate
 from drsub_fast.engine.stack import row_of
@@ -131,16 +131,12 @@ def blank_params(m, n, mode):
 def _as_constraint_matrix(A):
     """A as a C-contiguous float64 array or a CSC matrix, entries checked: finite and >= 0."""
     if scipy.sparse.issparse(A):
-        if A.ndim != 2:
-            raise ValueError(f"A must be a matrix (2 axes), got shape {A.shape}")
-        matrix = scipy.sparse.csc_matrix(A, dtype=np.float64, copy=True)
-        matrix.sum_duplicates()
+        matrix = as_sparse(A, "A", scipy.sparse.csc_matrix)
         values = matrix.data
-        if values.size and not (np.isfinite(values).all() and values.min() >= 0.0):
-            bad = int(np.flatnonzero(~(np.isfinite(values) & (values >= 0.0)))[0])
+        if values.min(initial=0.0) < 0.0:
+            bad = int(np.flatnonzero(values < 0.0)[0])
             where = (matrix.indices[bad], np.searchsorted(matrix.indptr, bad, side="right") - 1)
-            reason = "negative: the set is not down-closed" if np.isfinite(values[bad]) else "not finite"
-            raise ValueError(f"{entry('A', where)} = {values[bad]:g} is {reason}")
+            raise ValueError(f"{entry('A', where)} = {values[bad]:g} is negative: the set is not down-closed")
         return matrix
     matrix = as_array(A, "A", 2)
     require_at_least(matrix, 0.0, "A", ": the set is not down-closed; use GeneralPolytope for such a set")

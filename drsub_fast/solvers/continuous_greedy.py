@@ -15,6 +15,7 @@ from drsub_fast.engine.vector import assign, clip_above, is_finite, shrink, slop
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import conclude, increase, prepare
 from drsub_fast.sets.base import OK
+from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.promise import MONOTONE, NONNEGATIVE, Promise
 from drsub_fast.solvers.run import (
     BREAK,
@@ -113,6 +114,7 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
 
 def _solve(method, f, P, shrunken, max_iter, lmo, callback, callback_every, time_limit, progress):
     """The run of a method, by its name, and its status."""
+    require_problem(f, P)
     if not P.is_down_closed:
         raise UnsupportedError(
             f"{method} needs a down-closed set, which {P!r} is not; use frank_wolfe or maximize(method='auto')"

@@ -27,6 +27,7 @@ from drsub_fast.objectives.base import (
 from drsub_fast.result import Guarantee, Status
 from drsub_fast.sets.base import OK
 from drsub_fast.sets.box import Box
+from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.promise import NONNEGATIVE, Promise
 from drsub_fast.solvers.run import (
     BREAK,
@@ -159,6 +160,7 @@ def double_greedy(
     >>> round(ds.double_greedy(f, ds.Box([1.0, 1.0])).value, 2)
     0.57
     """
+    require_problem(f, P)
     if not isinstance(P, Box):
         raise UnsupportedError(f"double_greedy needs a Box, got {P!r}; use maximize or two_phase_frank_wolfe")
     n_steps = f.n if max_iter is None else min(f.n, as_count(max_iter, "max_iter"))

@@ -113,6 +113,8 @@ def frank_wolfe_loop(
 
 def _step_rule(step_size, curvature, f, upper):
     """Code of a step size and its number."""
+    if curvature is not None:
+        curvature = as_real(curvature, "curvature", lower=0.0)
     if not isinstance(step_size, str):
         step = as_real(step_size, "step_size", lower=0.0, strict=True)
         if step > 1.0:
@@ -129,7 +131,7 @@ def _step_rule(step_size, curvature, f, upper):
             raise UnsupportedError(
                 f"step_size='short' needs a curvature bound, which {f!r} does not know: give curvature="
             )
-    return rule, max(as_real(curvature, "curvature", lower=0.0), _LEAST_CURVATURE)
+    return rule, max(curvature, _LEAST_CURVATURE)
 
 
 def frank_wolfe(

@@ -15,6 +15,7 @@ import numpy as np
 
 from drsub_fast._checks import as_count
 from drsub_fast.result import Status
+from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.promise import NONNEGATIVE, Promise, claims
 from drsub_fast.solvers.run import solver_upper
@@ -54,6 +55,7 @@ def mualem_feldman(
     >>> round(r.value, 2), round(r.guarantee.ratio, 3)
     (0.56, 0.125)
     """
+    require_problem(f, P)
     steps = as_count(max_iter, "max_iter", lower=1)
     upper = solver_upper(f, P)
     x0 = P.min_max_norm_point(upper)

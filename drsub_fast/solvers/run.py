@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from drsub_fast._checks import as_count, as_function, as_real, as_vector, one_of
+from drsub_fast._checks import as_count, as_flag, as_function, as_real, as_vector, one_of
 from drsub_fast.engine.codes import (
     BREAK,
     CONVERGED,
@@ -270,7 +270,7 @@ class Run:
         self.deadline = None if time_limit is None else self.began + as_real(time_limit, "time_limit", lower=0.0)
         self.callback = as_function(callback, "callback")
         self.callback_every = as_count(callback_every, "callback_every", lower=1)
-        self.progress = progress
+        self.progress = as_flag(progress, "progress")
         self.lmo = one_of(lmo, "lmo", ORACLES)
         self.params = P.params(lmo)
         self.upper = solver_upper(f, P)

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from drsub_fast._checks import as_real, one_of
+from drsub_fast._checks import as_count, as_flag, as_real, described, one_of
 from drsub_fast.errors import UnsupportedError
+from drsub_fast.result import Result
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.promise import FINISHED_RUNS, NONNEGATIVE, Promise, claims
 from drsub_fast.solvers.record import METHODS, check_options, option_names
@@ -93,13 +94,16 @@ def two_phase_frank_wolfe(
         check_options(options, own, f"two_phase_frank_wolfe with subroutine={subroutine.name!r}")
     began = now()
     options |= {"max_iter": max_iter, "tol": tol, "lmo": lmo}
+    callback_every = as_count(callback_every, "callback_every", lower=1)
     if callback is not None:
         options |= {"callback": callback, "callback_every": callback_every}
-    if progress:
+    if as_flag(progress, "progress"):
         options["progress"] = True
     if time_limit is not None:
         options["time_limit"] = as_real(time_limit, "time_limit", lower=0.0)
     first = subroutine(f, P, **options, **({} if x0 is None else {"x0": x0}))
+    if not isinstance(first, Result):
+        raise TypeError(f"the subroutine must return a Result, got {described(first)}")
     upper = solver_upper(f, P)
     if first.status.is_stop:
         guarantee, _ = claims(

@@ -116,7 +116,7 @@ def test_user_errors_say_what_is_wrong():
         ds.CallableObjective(lambda x: (0.0, x[:2]), 3).value(np.zeros(3))
     with pytest.raises(TypeError, match="args must be a tuple"):
         ds.CompiledObjective(compiled_pair, [H, h], 3)
-    with pytest.raises(TypeError, match="gradient must be callable"):
+    with pytest.raises(TypeError, match="gradient must be a function"):
         ds.CallableObjective(pair, 3, gradient=1.0)
 
 
