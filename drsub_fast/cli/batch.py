@@ -31,15 +31,15 @@ FAILURES, INTERRUPTED = 1, 130
 _AXES = {"H": 2, "h": 1, "L": 2, "factor": 2, "A": 2, "b": 1, "upper": 1, "ub": 1}
 
 
-def add_batch(commands):
-    """Adds the subcommand to the parser."""
-    parser = commands.add_parser(
-        "batch",
-        help="solve many problems from files",
-        description="Solves many problems: an .npz file of stacked arrays (H, h, c, L, factor; A, b, k, upper, each "
-        "with one more axis in front), folders, or problem files as for solve. Finished chunks are kept in "
-        "OUT.checkpoint until the end. Exit status 1 if any problem failed; the failures are listed in the output.",
-    )
+DESCRIPTION = (
+    "Solves many problems: an .npz file of stacked arrays (H, h, c, L, factor; A, b, k, upper, each "
+    "with one more axis in front), folders, or problem files as for solve. Finished chunks are kept in "
+    "OUT.checkpoint until the end. Exit status 1 if any problem failed; the failures are listed in the output."
+)
+
+
+def add_arguments(parser):
+    """Adds the arguments of the subcommand."""
     parser.add_argument("input", nargs="+", type=Path, metavar="INPUT", help="stacked .npz, folder, or problem files")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="results, .npz or .parquet")
     parser.add_argument("--method", choices=["auto", *METHODS], default="auto", metavar="METHOD",
@@ -48,7 +48,6 @@ def add_batch(commands):
     parser.add_argument("--jobs", type=int, metavar="N", help="threads; all processors by default")
     parser.add_argument("--resume", action="store_true", help="go on where an earlier run of the same batch stopped")
     parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster to solve on, tcp://HOST:PORT")
-    parser.set_defaults(run=run_batch)
 
 
 def _stack(path):
@@ -158,7 +157,7 @@ def _solve_one_by_one(makers, names, n, method, args, options, folder):
     return [result for result, _ in done], [name for _, name in done], interrupted
 
 
-def run_batch(args):
+def run(args):
     """Solves a batch, writes its table, prints a summary."""
     if args.out.suffix.lower() not in KINDS:
         raise ValueError(f"--out {args.out}: the results are written as {' or '.join(KINDS)}")

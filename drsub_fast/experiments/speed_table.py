@@ -337,20 +337,3 @@ def table(quick=False):
         yield from softmax_rows([16, 128] + ([] if quick else [512, 1024]), seconds)
         yield from softmax_gap_rows([16, 128], seconds)
         yield from first_lp_rows([(200, 200), (500, 500)] + ([] if quick else [(1000, 500), (1000, 1000)]), seconds)
-
-
-_WARM_SOLVERS = (frank_wolfe, nonmonotone_frank_wolfe, fully_corrective_frank_wolfe, maximize)
-
-#: Number of steps of `warm_up`.
-N_WARM_UP = 4 * len(_WARM_SOLVERS)
-
-
-def warm_up():
-    """Compiles, or loads from the disk cache, the kernels that common problems need; yields the name of each step."""
-    objectives = (quadratic_problem(4, 3, seed=0)[0], Softmax(np.eye(4) + 0.1))
-    feasible_sets = (quadratic_problem(4, 3, seed=0)[1], Budget(2.0, np.ones(4)))
-    for objective in objectives:
-        for feasible in feasible_sets:
-            for solve in _WARM_SOLVERS:
-                solve(objective, feasible)
-                yield f"{solve.__name__}: {type(objective).__name__} over {type(feasible).__name__}"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
-from drsub_fast.cli.batch import FAILURES, _cluster, add_batch
+from drsub_fast.cli.batch import FAILURES, _cluster, add_arguments, run
 
 METHOD = ["--method", "nonmonotone-frank-wolfe", "--max-iter", "20"]
 
@@ -20,9 +20,8 @@ METHOD = ["--method", "nonmonotone-frank-wolfe", "--max-iter", "20"]
 def command(*arguments):
     """Exit status of the subcommand."""
     parser = argparse.ArgumentParser()
-    add_batch(parser.add_subparsers())
-    args = parser.parse_args(["batch", *map(str, arguments), *METHOD])
-    return args.run(args)
+    add_arguments(parser)
+    return run(parser.parse_args([*map(str, arguments), *METHOD]))
 
 
 def stack(count=12, n=4):

@@ -220,6 +220,16 @@ def test_info(capsys):
         assert word in printed
 
 
+def test_help_and_info_import_no_experiment_and_no_compiler():
+    code = "import sys; from drsub_fast.cli.command import main; main([sys.argv[1]]); print(*sys.modules)"
+    for argument in ("info", "--help"):
+        printed = subprocess.run(
+            [sys.executable, "-c", code, argument], capture_output=True, text=True, check=True
+        ).stdout
+        modules = printed.splitlines()[-1].split()
+        assert not [name for name in modules if name.startswith(("numba", "llvmlite", "drsub_fast.experiments"))]
+
+
 def test_help_is_not_an_error(capsys):
     assert main(["--help"]) == 0
     assert "solve" in capsys.readouterr().out

@@ -38,17 +38,6 @@ def test_growth_fits_exponents():
     assert 8 * 2.0 * 64**2 < memory[-1] < 8 * (2.0 * 64**2 + 60 * 64)
 
 
-def test_warm_up_names_each_step(monkeypatch):
-    called = []
-    stand_ins = tuple(lambda f, P, name=name: called.append(name) for name in ("first", "second"))
-    for stand_in in stand_ins:
-        stand_in.__name__ = "solve"
-    monkeypatch.setattr(speed_table, "_WARM_SOLVERS", stand_ins)
-    steps = list(speed_table.warm_up())
-    assert len(steps) == len(called) == 8
-    assert steps[0] == "solve: Quadratic over Polytope"
-
-
 @pytest.mark.parametrize("command", ["bench", "warmup"])
 def test_commands_explain_themselves(command, capsys):
     assert main([command, "--help"]) == 0

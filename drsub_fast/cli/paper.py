@@ -1,0 +1,179 @@
+"""``drsub-fast paper``: reproduces the paper's experiments."""
+
+import argparse
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from tqdm import tqdm
+
+from drsub_fast.engine.jit import cache_folder
+from drsub_fast.experiments import choices, debates, digits, synthetic
+from drsub_fast.instances import FAMILIES, PAPER_REPEATS, PAPER_ROWS, PAPER_SIZES
+from drsub_fast.methods import METHODS
+
+INTERRUPTED = 130
+
+#: Experiments on data; the others than the first need none but scikit-learn's.
+DATA_FAMILIES = ("debates", "digits", "choices")
+
+DESCRIPTION = (
+    "The synthetic experiments of Bian et al. (NIPS 2017), on the authors' own instances, and "
+    "experiments on data: tables, CSV files and, with matplotlib, figures."
+)
+
+
+def _positive(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value
+
+
+def _family(text):
+    synthetic = list(FAMILIES)
+    if text.isdigit() and 1 <= int(text) <= len(synthetic):
+        return synthetic[int(text) - 1]
+    names = [*synthetic, *DATA_FAMILIES]
+    if text in names:
+        return text
+    raise argparse.ArgumentTypeError(
+        f"unknown family {text!r}; choose from 1 to {len(synthetic)} or {', '.join(names)}"
+    )
+
+
+def add_arguments(parser):
+    """Adds the arguments of the subcommand."""
+    parser.add_argument(
+        "--families", nargs="+", type=_family, default=list(FAMILIES), metavar="FAMILY",
+        help=f"1 to 4, or {', '.join(FAMILIES)}, all by default; {' and '.join(DATA_FAMILIES)} need scikit-learn",
+    )  # fmt: skip
+    parser.add_argument(
+        "--data", type=Path, metavar="FILE", help="statements for debates: JSON lines with speaker, date and text"
+    )
+    parser.add_argument(
+        "--repeats", type=_positive, default=PAPER_REPEATS, metavar="N",
+        help=f"instances of each size, at most {PAPER_REPEATS}, the default",
+    )  # fmt: skip
+    parser.add_argument(
+        "--methods", nargs="+", choices=METHODS, metavar="METHOD",
+        help="by default the paper's three and, on the synthetic families without --quick, "
+        f"{', '.join(synthetic.EXTRA_METHODS)}; any of {', '.join(METHODS)}",
+    )  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="two repeats of n = 8, 12 and 16, function values")
+    parser.add_argument("--out", type=Path, default=Path("drsub-fast-paper"), metavar="DIR", help="where files go")
+    parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N", help="threads")
+    parser.add_argument(
+        "--global", dest="global_optimum", action=argparse.BooleanOptionalAction, default=None,
+        help="measure quadratics against their global maximum, as the paper does (default, save with --quick)",
+    )  # fmt: skip
+
+
+def run(args):
+    """Runs the experiments, the synthetic ones first."""
+    families = list(dict.fromkeys(args.families))
+    if "debates" in families and args.data is None:
+        raise ValueError("the family debates needs --data FILE, the statements")
+    args.out.mkdir(parents=True, exist_ok=True)
+    synthetic = [family for family in families if family not in DATA_FAMILIES]
+    status = _run_synthetic(args, synthetic) if synthetic else 0
+    if status == 0:
+        for family in families:
+            if family in DATA_FAMILIES:
+                _run_on_data(args, family)
+    return status
+
+
+def _run_on_data(args, family):
+    """Runs an experiment on data, and prints its table."""
+    if family == "debates":
+        strengths = (0.1, 0.5, 1.0) if args.quick else debates.STRENGTHS
+        methods = synthetic.method_options(args.methods or synthetic.PAPER_METHODS)
+        text, written = debates.reproduce(args.data, args.out, strengths, methods, args.jobs)
+    elif family == "digits":
+        text, written = digits.reproduce(args.out)
+    else:
+        text, written = choices.reproduce(args.out, args.quick)
+    print(text)
+    print(f"files in {args.out}: {', '.join(path.name for path in written)}")
+
+
+def _run_synthetic(args, families):
+    """Runs the synthetic experiments, with a table, a CSV file and a figure for each family."""
+    repeats, sizes = (2, (8, 12, 16)) if args.quick else (args.repeats, PAPER_SIZES)
+    if repeats > PAPER_REPEATS:
+        raise ValueError(f"the paper has {PAPER_REPEATS} repeats, --repeats asks for {repeats}")
+    names = args.methods or [*synthetic.PAPER_METHODS, *(() if args.quick else synthetic.EXTRA_METHODS)]
+    methods = synthetic.method_options(names)
+    global_optimum = not args.quick if args.global_optimum is None else args.global_optimum
+    total = len(families) * len(PAPER_ROWS) * repeats * len(sizes)
+    began, written, n_done, interrupted = time.perf_counter(), [], 0, False
+    with (
+        _compiling_ahead(families, names, args.jobs) as ready,
+        tqdm(total=total, unit="instance", disable=None, leave=False) as bar,
+    ):
+        for family in families:
+            bar.set_description(f"{family} (a first run compiles its kernels)")
+            path, rows = args.out / f"{family}.csv", []
+            with path.open("w", newline="", encoding="utf-8") as stream:
+                synthetic.write_rows(stream, [], header=True)
+                runs = synthetic.run_family(family, repeats, sizes, methods, global_optimum, args.jobs)
+                try:
+                    ready(family)
+                    with closing(runs):
+                        for new in runs:
+                            synthetic.write_rows(stream, new)
+                            rows += new
+                            n_done += 1
+                            bar.set_description(family)
+                            bar.update()
+                except KeyboardInterrupt:
+                    interrupted = True
+            written.append(path)
+            if rows:
+                bar.write(synthetic.format_table(rows) + "\n", file=sys.stdout)
+                written += _draw(rows, args.out, family)
+            if interrupted:
+                break
+    print(f"{n_done} of {total} instances in {time.perf_counter() - began:.1f} s")
+    print(f"files in {args.out}: {', '.join(path.name for path in written)}")
+    if importlib.util.find_spec("matplotlib") is None:
+        print("for figures install matplotlib: pip install 'drsub_fast[plot]'")
+    if interrupted:
+        print("drsub-fast: interrupted; the files hold what was done", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+@contextmanager
+def _compiling_ahead(families, names, n_jobs):
+    """Fills the kernel cache for the softmax families in another process while the quadratics run.
+
+    A first run spends most of its time in the compiler, which serves one thread at a time. Yields a
+    function that waits until the kernels of a family are ready.
+    """
+    kinds = [synthetic.has_optimum(family) for family in families]
+    if cache_folder() is None or n_jobs == 1 or all(kinds) or not kinds[0]:
+        yield lambda family: None
+        return
+    first = families[kinds.index(False)]
+    code = f"from drsub_fast.experiments.synthetic import warm_up; warm_up({first!r}, {names!r})"
+    compiler = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield lambda family: None if synthetic.has_optimum(family) else compiler.wait()
+    finally:
+        compiler.terminate()
+        compiler.wait()
+
+
+def _draw(rows, folder, name):
+    """Writes the figure if matplotlib is there; returns the paths."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return []
+    from drsub_fast.experiments.synthetic_figures import draw_experiment, save_figure
+
+    return save_figure(draw_experiment(rows), folder, name)

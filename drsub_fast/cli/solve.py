@@ -1,0 +1,64 @@
+"""``drsub-fast solve``: maximises the problem in a file."""
+
+from pathlib import Path
+
+from drsub_fast._kinds import OBJECTIVES, SETS
+from drsub_fast.methods import METHODS, maximize, options_of
+from drsub_fast.problems.files import read_problem, write_result
+
+INTERRUPTED = 130
+
+DESCRIPTION = (
+    "Maximises the objective in an .npz or .mat file over the set there, or solves the quadratic "
+    "program of an .mps, .lp or .qplib file. Arrays H, h, c make a quadratic, L or factor a softmax extension; A, "
+    "b, upper a polytope, upper a box. The texts 'objective' and 'set' name other kinds: "
+    f"{', '.join(sorted(OBJECTIVES))}; {', '.join(sorted(SETS))}. "
+    "Their arrays are listed in drsub_fast.read_problem."
+)
+
+
+def add_arguments(parser):
+    """Adds the arguments of the subcommand."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="problem: .npz, .mat, .mps, .lp, .qplib ..")
+    parser.add_argument("--method", choices=["auto", *METHODS], default="auto", metavar="METHOD",
+                        help=f"auto (default), {', '.join(METHODS)}")  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the result here, .npz or .json")
+    for name, kind, text in (
+        ("max_iter", int, "steps of the method"),
+        ("tol", float, "gap at which to stop, in units of f"),
+        ("time_limit", float, "seconds"),
+        ("n_starts", int, "starts of multi-start"),
+        ("seed", int, "seed of multi-start"),
+    ):
+        option = "--" + name.replace("_", "-")
+        parser.add_argument(option, dest=name, type=kind, metavar=kind.__name__.upper(), help=text)
+
+
+def run(args):
+    """Solves a file's problem and prints what the answer is worth."""
+    if args.out is not None and args.out.suffix.lower() not in (".npz", ".json"):
+        raise ValueError(f"--out {args.out}: the result is written as .npz or .json")
+    names = ("max_iter", "tol", "time_limit", "n_starts", "seed")
+    options = {name: value for name in names if (value := getattr(args, name)) is not None}
+    accepted = options_of(args.method)
+    for name in options:
+        if name not in accepted:
+            raise ValueError(f"method {args.method} has no option --{name.replace('_', '-')}")
+    problem = read_problem(args.file)
+    result = maximize(problem.f, problem.P, method=args.method, **options)
+    ratio = "" if result.ratio != result.ratio else f" (value / bound = {result.ratio:.4f})"
+    sign = -1.0 if problem.minimize else 1.0
+    for label, text in (
+        ("problem", f"{problem.f} over {problem.P}"),
+        ("value", f"{sign * result.value:.12g}" + (" (the file minimises)" if problem.minimize else "")),
+        ("fw_gap", f"{result.fw_gap:.3g}"),
+        ("lower bound" if problem.minimize else "upper bound", f"{sign * result.upper_bound:.6g}{ratio}"),
+        ("guarantee", str(result.guarantee)),
+        ("status", result.message),
+        ("work", f"{result.n_iter} steps, {result.n_lmo} oracle answers, {1e3 * result.time:.3g} ms"),
+    ):
+        print(f"{label:12}{text}")
+    if args.out is not None:
+        write_result(args.out, result, problem)
+        print(f"{'result':12}{args.out}")
+    return INTERRUPTED if result.status.name == "INTERRUPTED" else 0

@@ -1,0 +1,52 @@
+"""``drsub-fast warmup`` compiles what it is asked for, for all processes to come."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from drsub_fast._kinds import OBJECTIVES, SETS
+from drsub_fast.cli import warmup
+from drsub_fast.cli.command import main
+from drsub_fast.engine.jit import COMPILE
+
+SOLVE = """
+import numpy as np
+import drsub_fast as ds
+f, P = ds.Quadratic(-np.eye(3), np.ones(3)), ds.Box(np.ones(3))
+print(ds.{}(f, P).compiled)
+"""
+
+
+@pytest.mark.parametrize("kinds", [OBJECTIVES, SETS], ids=["objectives", "sets"])
+def test_every_kind_has_an_example(kinds):
+    for name in kinds:
+        assert warmup.example(kinds, name).n == 4
+
+
+def test_pairs_are_all_there_and_begin_apart():
+    pairs = warmup.pairs(["a", "b"], ["x", "y", "z"])
+    assert len(set(pairs)) == 6
+    assert not set(pairs[0]) & set(pairs[-1])
+
+
+def test_an_unknown_name_is_refused(capsys):
+    assert main(["warmup", "--set", "cube"]) == 2
+    assert "cube" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(COMPILE == "never", reason="kernels are not compiled")
+def test_a_later_process_finds_what_was_compiled(tmp_path):
+    environment = os.environ | {"DRSUB_FAST_CACHE_DIR": str(tmp_path), "DRSUB_FAST_COMPILE": "auto"}
+
+    def run(*command):
+        return subprocess.run(
+            [sys.executable, *command], env=environment, capture_output=True, text=True, check=True, timeout=500
+        ).stdout
+
+    printed = run("-m", "drsub_fast", "warmup", "--objective", "quadratic", "--set", "box", "--method",
+                  "nonmonotone-frank-wolfe", "--jobs", "1")  # fmt: skip
+    assert printed.startswith("1 solvers of 1 pairs ready")
+    assert run("-c", SOLVE.format("nonmonotone_frank_wolfe")) == "True\n"
+    assert run("-c", SOLVE.format("frank_wolfe")) == "False\n"
