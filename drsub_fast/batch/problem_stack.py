@@ -44,6 +44,32 @@ class StackedArgument:
         return float(row) if row.ndim == 0 else row
 
 
+def arguments_of_stack(arrays):
+    """Arguments of `maximize_stacked` for the arrays of a file, or None where they are not stacked problems.
+
+    The file says objective and set as one of a single problem does. It holds a stack if an array has one axis more
+    than for one problem.
+    """
+    arrays = {"upper" if name == "ub" else name: array for name, array in arrays.items()}
+    texts = {name: str(array.ravel()[0]) for name, array in arrays.items() if array.dtype.kind == "U" and array.size}
+    known = {}
+    for kinds, what, implied in ((OBJECTIVES, "objective", IMPLIED_OBJECTIVES), (SETS, "set", IMPLIED_SETS)):
+        name = texts.get(what) or next((kind for argument, kind in implied.items() if argument in arrays), None)
+        if name not in kinds:
+            return None  # its reader says why
+        inner = EXTENSIONS.get(texts.get("extension"))
+        known |= kinds[name].arguments | (inner.arguments if what == "objective" and inner is not None else {})
+    given = {name: array for name, array in arrays.items() if name in known}
+    if not any(array.ndim > len(known[name].axes) for name, array in given.items()):
+        return None
+    single = {int: int, bool: bool, str: str}
+    arguments = {
+        name: single[known[name].type](array.ravel()[0]) if known[name].type in single and array.size == 1 else array
+        for name, array in given.items()
+    }
+    return {name: texts[name] for name in ("objective", "set") if name in texts} | arguments
+
+
 class _Family:
     """The objectives, or the sets, of a batch: their kind and arguments."""
 

@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from drsub_fast._checks import first_few
 from drsub_fast.batch.many import maximize_iter, unsolved
+from drsub_fast.batch.problem_stack import arguments_of_stack
 from drsub_fast.batch.stacked import maximize_stacked, problems_of_stack
 from drsub_fast.batch.tables import KINDS, write_results
 from drsub_fast.engine.threads import worker_count
@@ -26,9 +27,6 @@ from drsub_fast.problems.files import PROBLEM_FILES, kind_of_file, read_problem
 from drsub_fast.result import Status
 
 FAILURES, INTERRUPTED = 1, 130
-
-#: Axes of the arrays of one problem; a file whose arrays have one more is a stack.
-_AXES = {"H": 2, "h": 1, "L": 2, "factor": 2, "A": 2, "b": 1, "upper": 1, "ub": 1}
 
 
 DESCRIPTION = (
@@ -56,16 +54,10 @@ def _stack(path):
         return None
     try:
         with np.load(path, allow_pickle=False) as stored:
-            kinds = [stored[name].dtype.kind for name in ("objective", "set") if name in stored.files]
-            if "U" in kinds or not any(stored[name].ndim > _AXES[name] for name in stored.files if name in _AXES):
-                return None
-            names = (*_AXES, "c", "k", "unit_box")
-            arrays = {name: stored[name] for name in names if name in stored.files}
+            arrays = {name: stored[name] for name in stored.files}
     except (ValueError, zipfile.BadZipFile):
         return None  # its reader says why
-    if "ub" in arrays:
-        arrays["upper"] = arrays.pop("ub")
-    return arrays | ({"unit_box": bool(arrays["unit_box"])} if "unit_box" in arrays else {})
+    return arguments_of_stack(arrays)
 
 
 def _files(inputs):

@@ -54,6 +54,21 @@ def test_a_stack_is_solved(tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.npz", "stack.npz"]
 
 
+def test_a_stack_of_any_kind_is_solved(tmp_path):
+    rng = np.random.default_rng(1)
+    arrays = {
+        "W": rng.random((5, 4, 2)),
+        "weights": 0.5 + rng.random((5, 4)),
+        "budget": np.ones(5),
+        "upper": np.ones(4),
+    }
+    kinds = {"objective": "facility-location", "set": "knapsack"}
+    np.savez(tmp_path / "stack.npz", **kinds, **arrays)
+    assert command(tmp_path / "stack.npz", "--out", tmp_path / "out.npz") == 0
+    with np.load(tmp_path / "out.npz") as table:
+        assert np.array_equal(table["value"], expected(kinds | arrays).value)
+
+
 def test_a_folder_is_solved_to_the_same_values(tmp_path):
     pytest.importorskip("pyarrow", reason="needs the extra 'parquet'")
     import pyarrow.parquet
