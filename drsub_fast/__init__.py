@@ -1,5 +1,7 @@
 """Continuous DR-submodular maximisation over down-closed convex sets."""
 
+from importlib import import_module
+
 from drsub_fast import certificates, instances, reference
 from drsub_fast.apriori import Constants, constants, frank_wolfe_gap_bound, nonmonotone_bound, two_phase_bound
 from drsub_fast.batch.many import maximize_iter, maximize_many
@@ -139,3 +141,14 @@ __all__ = [
     "write_result",
     "write_results",
 ]
+
+
+def __dir__():
+    return sorted([*__all__, "kernels", *(name for name in globals() if name.startswith("__"))])
+
+
+def __getattr__(name):
+    # Loaded when it is first used: it brings Numba with it.
+    if name == "kernels":
+        return import_module("drsub_fast.kernels")
+    raise AttributeError(f"module 'drsub_fast' has no attribute {name!r}")

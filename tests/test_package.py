@@ -155,3 +155,11 @@ print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
     assert first.returncode == second.returncode == 0, first.stderr + second.stderr
     assert sum(map(int, first.stdout.split())) == 1
     assert second.stdout == "1 0\n"
+
+
+def test_the_names_that_are_shown_are_public():
+    shown = {name for name in dir(ds) if not name.startswith("__")}
+    assert shown == {*ds.__all__, "certificates", "instances", "kernels", "reference"}
+    assert ds.kernels.OK == 0
+    with pytest.raises(AttributeError, match="no attribute 'kernel'"):
+        ds.kernel  # noqa: B018

@@ -325,6 +325,10 @@ class Objective:
     compiled = True
     uses_blas = False
 
+    def __init__(self, n, params):
+        """An objective of n variables with parameters ``params``, of a registered class."""
+        self.n, self._params = n, params
+
     def __getstate__(self):
         # What solves have remembered about the object is left out: equal objects have equal states.
         return {name: item for name, item in vars(self).items() if name not in ("_guarantees", "_kind")}

@@ -151,10 +151,10 @@ class Ball(FeasibleSet):
     def __repr__(self):
         return f"Ball(radius={self.radius:g}, n={self.n})"
 
-    def _constraints_hold(self, x, tol):
+    def constraints_hold(self, x, tol):
         return bool(np.linalg.norm(x) <= self.radius * (1.0 + tol))
 
-    def _into_constraints(self, x, upper):
+    def into_constraints(self, x, upper):
         norm = np.linalg.norm(x)
         return x * (self.radius / norm) if norm > self.radius else x
 

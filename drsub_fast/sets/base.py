@@ -140,6 +140,12 @@ class FeasibleSet:
     _unit_upper = None
     _lower = 0.0
 
+    def __init__(self, params, upper):
+        """A set with parameters ``params``, of a registered class, and the bounds ``upper``, shape (n,)."""
+        self._params = params
+        self._upper = as_vector(upper, "upper", lower=0.0)
+        self.n = self._upper.size
+
     def __getstate__(self):
         # What solves have remembered about the object is left out: equal objects have equal states.
         return {name: item for name, item in vars(self).items() if name not in ("_unit_upper", "_kinds")}
@@ -181,11 +187,13 @@ class FeasibleSet:
         bool
         """
         x, tol = as_vector(x, "x", n=self.n), as_real(tol, "tol", lower=0.0)
-        return is_within(x, self._lower, self._upper, tol) and self._constraints_hold(x, tol)
+        return is_within(x, self._lower, self._upper, tol) and self.constraints_hold(x, tol)
 
-    def _constraints_hold(self, x, tol):
-        """Whether x keeps the constraints other than its bounds, each up to ``tol`` of its unit."""
-        return True
+    def constraints_hold(self, x, tol):
+        """Whether x keeps the constraints other than its bounds, each up to ``tol`` of its unit; every set says so."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must say by constraints_hold(x, tol) which points it contains"
+        )
 
     def move_inside(self, x, upper):
         """x, outside the set by hardly more than rounding, moved inside: exactly within its bounds and ``upper``.
@@ -195,9 +203,9 @@ class FeasibleSet:
         OracleError
             If the data span more than doubles hold.
         """
-        return self._into_constraints(np.clip(x, self._lower, upper), upper)
+        return self.into_constraints(np.clip(x, self._lower, upper), upper)
 
-    def _into_constraints(self, x, upper):
+    def into_constraints(self, x, upper):
         """x, within its bounds, moved into the other constraints."""
         return x
 

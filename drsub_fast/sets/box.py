@@ -54,12 +54,14 @@ class Box(FeasibleSet):
     """
 
     def __init__(self, upper):
-        self._upper = as_vector(upper, "upper", lower=0.0)
-        self.n = self._upper.size
-        self._params = BoxParams(self._upper)
+        upper = as_vector(upper, "upper", lower=0.0)
+        super().__init__(BoxParams(upper), upper)
 
     def __repr__(self):
         return f"Box(n={self.n})"
+
+    def constraints_hold(self, x, tol):
+        return True
 
 
 def _stack(upper):

@@ -129,10 +129,10 @@ class GeneralPolytope(FeasibleSet):
             self._rows, self._row_upper, upper, row_lower=self._row_lower, lower=self._lower, sizes=self._sizes
         )
 
-    def _constraints_hold(self, x, tol):
+    def constraints_hold(self, x, tol):
         return bool((breaches(self._rows, x, self._row_upper, self._row_lower) <= tol).all())
 
-    def _into_constraints(self, x, upper):
+    def into_constraints(self, x, upper):
         return move_into_rows(x, self._rows, self._row_upper, self._row_lower, upper, self._lower, self._sizes)
 
     def violation(self, x):

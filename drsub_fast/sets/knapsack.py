@@ -328,7 +328,7 @@ class DisjointKnapsacks(FeasibleSet):
         members = np.argsort(groups, kind="stable").astype(np.int64)
         self._params = KnapsackParams(members, start, weights, capacities, int(equality))
 
-    def _constraints_hold(self, x, tol):
+    def constraints_hold(self, x, tol):
         loads, sizes = self._loads(x), self._loads(np.abs(x))
         excess = loads - self.capacities
         if self._params.equality:
@@ -339,7 +339,7 @@ class DisjointKnapsacks(FeasibleSet):
         """The load of each group, shape (n_groups,)."""
         return np.bincount(self.groups, self.weights * x, minlength=self.capacities.size)
 
-    def _into_constraints(self, x, upper):
+    def into_constraints(self, x, upper):
         loads = self._loads(x)
         shares = np.divide(self.capacities, loads, out=np.ones(loads.size), where=loads > self.capacities)
         x = np.where(self.weights > 0.0, x * shares[self.groups], x)

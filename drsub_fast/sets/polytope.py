@@ -298,10 +298,10 @@ class Polytope(FeasibleSet):
     def solver(self, upper, lmo="auto"):
         return HighsOracle(self.A, self.b, upper, sizes=self._scale_from)
 
-    def _constraints_hold(self, x, tol):
+    def constraints_hold(self, x, tol):
         return bool((breaches(self.A, x, self.b) <= tol).all())
 
-    def _into_constraints(self, x, upper):
+    def into_constraints(self, x, upper):
         return shrink_into_rows(x, self.A, self.b)
 
     def project_by_solver(self, y, upper):
