@@ -25,8 +25,8 @@ from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.rows import rows_from_zero
 from drsub_fast.sets.simplex import Simplex
 
-#: Variables of the largest Hessian that is made an array, 8 GB.
-_LARGEST_DENSE = 32_000
+#: Variables up to which a Hessian becomes an array (8 MB), and up to which one that is nearly full does (8 GB).
+_SMALL, _LARGEST_DENSE = 1000, 32_000
 
 
 class Problem(NamedTuple):
@@ -130,17 +130,12 @@ def standard_form(H, h, c, A, row_lower, row_upper, lower, upper, minimize, name
     lower, upper = implied_bounds(A, row_lower, row_upper, lower, upper, names)
     P, reasons = set_of_rows(A, row_lower, row_upper, lower, upper, names)
     Hl = H @ lower
-    f = Quadratic(_dense(sign * H), sign * (h + Hl), sign * (c + lower @ (h + 0.5 * Hl)))
+    f = Quadratic(_hessian(sign * H), sign * (h + Hl), sign * (c + lower @ (h + 0.5 * Hl)))
     return Problem(f, P, lower if lower.any() else None, minimize, reasons, names)
 
 
-def _dense(H):
-    """The Hessian as an array, if that is of a size to work with."""
-    if not scipy.sparse.issparse(H):
-        return H
-    if H.shape[0] > _LARGEST_DENSE:
-        raise ValueError(
-            f"H is {H.shape[0]} x {H.shape[0]} with {H.nnz} entries: as the array that a quadratic needs it takes "
-            f"{8e-9 * H.shape[0] ** 2:.0f} GB"
-        )
-    return H.toarray()
+def _hessian(H):
+    """H as an array where it is small or nearly full, so that the faster kernels serve; else sparse."""
+    n = H.shape[0]
+    small = n <= _SMALL or (n <= _LARGEST_DENSE and scipy.sparse.issparse(H) and H.nnz > 0.1 * n * n)
+    return H.toarray() if scipy.sparse.issparse(H) and small else H
