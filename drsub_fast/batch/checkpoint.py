@@ -1,72 +1,45 @@
 """Checkpoints of a batch: one file for each finished chunk, written atomically.
 
-A checkpoint is a folder with a manifest (`manifest.json`: the fingerprint of the inputs and the layout of the
-chunks) and a file for each finished chunk. A file is written under a temporary name, flushed to the
-disk and renamed, so a run that is killed at any moment leaves complete files only.
+A checkpoint is a folder with a manifest (`manifest.json`: the fingerprint of what all chunks share, and how the batch
+is cut into chunks), an ``.npz`` file for each finished chunk, and a lock. A chunk names the problems that it
+answers, by their fingerprint, and holds arrays only: nothing in the folder is ever run. A file is written under a
+temporary name, flushed to the disk and renamed, so that a run that is killed at any moment leaves complete files only.
+The lock goes with the process that holds it.
 """
 
-import hashlib
 import json
 import os
-import zipfile
-from dataclasses import is_dataclass
+import re
+import socket
+import weakref
 from pathlib import Path
 
 import numpy as np
 
+from drsub_fast.batch.fingerprint import fingerprint
 from drsub_fast.errors import CheckpointError
+from drsub_fast.problems.npz import load_npz
 
-_MANIFEST = "manifest.json"
-_FORMAT = 1
+_MANIFEST, _LOCK = "manifest.json", "lock"
+_FORMAT = 2
+_CHUNK = re.compile(r"chunk-(\d{8,})\.npz")
+#: Entries of a chunk that say which problems it answers, and what the rest of it was.
+_PROBLEMS, _CONTENT = "problems", "content"
 
-
-def fingerprint(*parts):
-    """Hex digest of arrays, numbers, texts, containers and objects made of them.
-
-    Equal content has an equal digest in every process. Functions count by their name and code.
-    """
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        _feed(digest, part)
-    return digest.hexdigest()
-
-
-def _feed(digest, part):
-    if isinstance(part, np.ndarray):
-        digest.update(f"array {part.dtype.str} {part.shape}".encode())
-        rows = part if part.flags.c_contiguous else (np.ascontiguousarray(row) for row in part)
-        for row in [rows] if isinstance(rows, np.ndarray) else rows:
-            digest.update(row.reshape(-1).view(np.uint8).data)
-    elif part is None or isinstance(part, (bool, int, float, str, bytes, np.generic)):
-        digest.update(f"{type(part).__name__} {part!r};".encode())
-    elif isinstance(part, dict):
-        digest.update(f"dict {len(part)}".encode())
-        for key in sorted(part, key=str):
-            _feed(digest, str(key))
-            _feed(digest, part[key])
-    elif isinstance(part, (list, tuple)):
-        digest.update(f"sequence {len(part)}".encode())
-        for item in part:
-            _feed(digest, item)
-    elif hasattr(part, "__qualname__"):
-        code = getattr(getattr(part, "py_func", part), "__code__", None)
-        digest.update(f"function {part.__module__}.{part.__qualname__} {code and code.co_code!r}".encode())
-    else:
-        digest.update(f"object {type(part).__qualname__}".encode())
-        state = vars(part) if is_dataclass(part) else part.__getstate__()
-        _feed(digest, state)
+#: Folders that this process has locked: the system's locks are between processes.
+_locked = set()
 
 
 class Checkpoint:
-    """The folder of one batch.
+    """The folder of one batch, locked until `close`.
 
     Parameters
     ----------
     folder : path
         Made if absent.
     inputs : str
-        Fingerprint of the inputs.
-    layout : dict
+        Fingerprint of what all chunks share.
+    layout : dict of str to int
         How the batch is cut into chunks; an existing checkpoint keeps the layout it was begun with.
 
     Attributes
@@ -77,39 +50,38 @@ class Checkpoint:
     Raises
     ------
     CheckpointError
-        If the folder holds the checkpoint of other inputs, or files that are no checkpoint.
+        If another run uses the folder, or if it holds the checkpoint of other inputs, or files that are no checkpoint.
     """
 
     def __init__(self, folder, inputs, layout):
         self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        manifest = self.folder / _MANIFEST
-        if manifest.exists():
-            self.layout = self._agreed(manifest, inputs)
-            for leftover in self.folder.glob("*.partial"):
-                leftover.unlink(missing_ok=True)
-        else:
-            if any(self.folder.iterdir()):
-                raise CheckpointError(f"{self.folder} is not empty and holds no checkpoint; give another folder")
-            self.layout = dict(layout)
-            text = json.dumps({"format": _FORMAT, "inputs": inputs, "layout": self.layout})
-            self._write(manifest, lambda file: file.write(text.encode()))
-
-    @staticmethod
-    def _agreed(manifest, inputs):
-        """Layout of an existing checkpoint of the same inputs."""
+        self.close = weakref.finalize(self, _unlock, *_lock(self.folder))
         try:
-            stored = json.loads(manifest.read_text())
-            layout, known, version = stored["layout"], stored["inputs"], stored["format"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{manifest} cannot be read: {error!r}; delete the folder to start again") from None
-        if version != _FORMAT:
-            raise CheckpointError(f"{manifest} has format {version}, expected {_FORMAT}")
-        if known != inputs:
-            raise CheckpointError(
-                f"{manifest.parent} is the checkpoint of other inputs or options: delete it, or give another folder"
-            )
-        return layout
+            self.layout = self._opened(inputs, layout)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _opened(self, inputs, layout):
+        """The layout of the checkpoint that is there, or of a new one."""
+        manifest = self.folder / _MANIFEST
+        for leftover in self.folder.glob("*.partial"):
+            leftover.unlink(missing_ok=True)
+        if manifest.exists():
+            known = _agreed(manifest, inputs, layout)
+            self.indices()
+            return known
+        if any(path.name != _LOCK for path in self.folder.iterdir()):
+            raise CheckpointError(f"{self.folder} is not empty and holds no checkpoint; give another folder")
+        stored = {"format": _FORMAT, "inputs": inputs, "layout": layout, "check": fingerprint(inputs, layout)}
+        _write(manifest, lambda file: file.write(json.dumps(stored).encode()))
+        return dict(layout)
 
     def path(self, index):
         """File of a chunk."""
@@ -117,29 +89,105 @@ class Checkpoint:
 
     def indices(self):
         """Indices of the finished chunks, ascending."""
-        return sorted(int(path.stem.removeprefix("chunk-")) for path in self.folder.glob("chunk-*.npz"))
+        indices = []
+        for path in self.folder.glob("chunk-*"):
+            name = _CHUNK.fullmatch(path.name)
+            if name is None:
+                raise CheckpointError(f"{path} is no chunk of a checkpoint: take it out of the folder")
+            indices.append(int(name[1]))
+        return sorted(indices)
 
-    def store(self, index, arrays):
-        """Writes the arrays of a finished chunk."""
-        self._write(self.path(index), lambda file: np.savez(file, **arrays))
+    def require_at_most(self, count):
+        """Raise CheckpointError if the checkpoint goes on where the problems have ended, after ``count`` chunks."""
+        if any(index >= count for index in self.indices()):
+            raise CheckpointError(f"{self.folder} is the checkpoint of a longer batch: delete it")
 
-    def load(self, index):
-        """Arrays of a finished chunk, or None."""
+    def store(self, index, problems, arrays):
+        """Writes the arrays of a finished chunk, which answers the problems of that fingerprint."""
+        marks = {_PROBLEMS: np.array(problems), _CONTENT: np.array(fingerprint(problems, arrays))}
+        _write(self.path(index), lambda file: np.savez(file, **arrays, **marks))
+
+    def load(self, index, problems, unpack):
+        """What ``unpack`` makes of the arrays of a finished chunk, or None; CheckpointError if it is not theirs."""
         path = self.path(index)
         if not path.exists():
             return None
         try:
-            with np.load(path) as stored:
-                return {name: stored[name] for name in stored.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            arrays = load_npz(path)
+            marks = [str(arrays.pop(name)) for name in (_PROBLEMS, _CONTENT)]
+            if marks[1] != fingerprint(marks[0], arrays):
+                raise ValueError("its content has changed since it was written")
+            if marks[0] == problems:
+                return unpack(arrays)
+        except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
             raise CheckpointError(f"{path} cannot be read: {error}; delete it to compute the chunk again") from None
+        raise CheckpointError(
+            f"{path} holds the answers to other problems: {self.folder} is the checkpoint of another batch, or its "
+            "files were changed; delete it, or give another folder"
+        )
 
-    @staticmethod
-    def _write(path, write):
-        # The process id keeps two runs on the same folder from writing the same temporary file.
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        with open(partial, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+
+def _agreed(manifest, inputs, layout):
+    """Layout of an existing checkpoint of the same inputs, with the entries of ``layout``."""
+    try:
+        stored = json.loads(manifest.read_text())
+        version = stored["format"]
+        if version != _FORMAT:
+            raise ValueError(f"its format is {version!r}, expected {_FORMAT}")
+        known, found = stored["inputs"], stored["layout"]
+        if stored["check"] != fingerprint(known, found):
+            raise ValueError("it has changed since it was written")
+        if set(found) != set(layout) or not all(type(number) is int and number > 0 for number in found.values()):
+            raise ValueError(f"its layout is {found}")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{manifest} cannot be read: {error!r}; delete the folder to start again") from None
+    if known != inputs:
+        raise CheckpointError(
+            f"{manifest.parent} is the checkpoint of other inputs or options: delete it, or give another folder"
+        )
+    return found
+
+
+def _write(path, write):
+    partial = path.with_name(f"{path.name}.partial")
+    with open(partial, "wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+
+
+def _lock(folder):
+    """Makes a folder this run's own: (key of the folder, descriptor of its lock)."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        key = folder.resolve()
+        if key in _locked:
+            raise CheckpointError(f"{folder} is in use by another batch of this process; give another folder")
+        descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise CheckpointError(f"{folder} cannot be used as the folder of a checkpoint: {error}") from None
+    try:
+        _lock_file(descriptor)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+    except OSError:
+        holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another process"
+        os.close(descriptor)
+        raise CheckpointError(f"{folder} is in use by {holder}; wait for it, or give another folder") from None
+    _locked.add(key)
+    return key, descriptor
+
+
+def _lock_file(descriptor):
+    """Locks a file; OSError if another process has. The lock ends with the process, and its children have none."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on Windows
+        return
+    fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _unlock(key, descriptor):
+    _locked.discard(key)
+    os.close(descriptor)

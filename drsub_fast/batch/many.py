@@ -6,18 +6,19 @@ file of a checkpoint.
 """
 
 import logging
-import pickle
-from collections import deque
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from itertools import count, islice
+from functools import partial
+from itertools import islice
 
 import numpy as np
 
 from drsub_fast._checks import as_count, described, one_of
-from drsub_fast.batch.checkpoint import Checkpoint, fingerprint
+from drsub_fast.batch.checkpoint import Checkpoint
+from drsub_fast.batch.fingerprint import fingerprint
+from drsub_fast.batch.result_arrays import pack, unpack
+from drsub_fast.batch.workers import AHEAD, Store, run_chunks, workers_of
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
-from drsub_fast.errors import CheckpointError
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.result import Guarantee, Result, Status, Trace
 
@@ -25,10 +26,6 @@ logger = logging.getLogger("drsub_fast")
 
 #: Problems of a chunk at most, unless asked for more.
 _CHUNK_SIZE = 16
-#: Chunks that are in work or waiting, for each worker.
-_AHEAD = 3
-#: Workers of an executor that does not tell.
-_UNKNOWN_WORKERS = 16
 
 _NO_GUARANTEE = Guarantee(None, "none: the problem was not solved")
 
@@ -42,7 +39,7 @@ def unsolved(n, method, message):
     )  # fmt: skip
 
 
-def _solve_chunk(first, problems, method, options, on_error):
+def _solve_chunk(method, options, on_error, first, problems):
     """Results of the problems first, first + 1, ..; runs in a worker."""
     results = []
     with one_blas_thread():
@@ -58,41 +55,6 @@ def _solve_chunk(first, problems, method, options, on_error):
                 raise KeyboardInterrupt
             results.append(result)
     return results
-
-
-class _Chunk:
-    """Problems on their way through an executor."""
-
-    def __init__(self, index, digest, results=None, future=None):
-        self.index, self.digest, self.results, self.future = index, digest, results, future
-
-    def collect(self, checkpoint):
-        """Takes the results of a finished future, into the checkpoint too."""
-        if self.results is None and self.future.done():
-            self.results = self.future.result()
-            if checkpoint is not None:
-                stored = {"problems": np.array(self.digest), "results": np.frombuffer(pickle.dumps(self.results), "u1")}
-                checkpoint.store(self.index, stored)
-
-    def abandon(self, checkpoint):
-        """Gives up what has not begun, and keeps what is done for the next run."""
-        future = self.future
-        if future is None or future.cancel() or not future.done() or future.exception() is not None:
-            return
-        self.collect(checkpoint)
-
-
-def _from_checkpoint(checkpoint, index, digest):
-    """Results of a chunk that is finished, or None."""
-    stored = None if checkpoint is None else checkpoint.load(index)
-    if stored is None:
-        return None
-    if str(stored["problems"]) != digest:
-        raise CheckpointError(
-            f"{checkpoint.folder} is the checkpoint of other problems (chunk {index} differs): delete it, or give "
-            "another folder"
-        )
-    return pickle.loads(stored["results"].tobytes())
 
 
 def _as_problem(problem):
@@ -127,71 +89,43 @@ def maximize_iter(
     one_of(on_error, "on_error", ("record", "raise"))
     if isinstance(problems, (str, bytes)):
         raise TypeError(f"problems must be an iterable of pairs (objective, set), got {described(problems)}")
-    workers = worker_count(n_jobs)
-    if executor is not None and n_jobs is None:
-        workers = getattr(executor, "_max_workers", _UNKNOWN_WORKERS)
+    workers = worker_count(n_jobs) if executor is None or n_jobs is not None else workers_of(executor)
     total = len(problems) if hasattr(problems, "__len__") else None
     if chunk_size is None:
         chunk_size = _CHUNK_SIZE if total is None else max(1, min(_CHUNK_SIZE, total // (8 * workers)))
     chunk_size = as_count(chunk_size, "chunk_size", lower=1)
+    store = None
     if checkpoint is not None:
         checkpoint = Checkpoint(checkpoint, fingerprint(method, options, on_error), {"chunk_size": chunk_size})
-        chunk_size = checkpoint.layout["chunk_size"]
-    return _iterate(problems, method, executor, workers, chunk_size, on_error, progress, total, checkpoint, options)
+        chunk_size, store = checkpoint.layout["chunk_size"], Store(checkpoint, pack, unpack)
+    return _iterate(problems, method, executor, workers, chunk_size, on_error, progress, total, store, options)
 
 
-def _iterate(problems, method, executor, workers, chunk_size, on_error, progress, total, checkpoint, options):
+def _iterate(problems, method, executor, workers, chunk_size, on_error, progress, total, store, options):
     own = ThreadPoolExecutor(workers, thread_name_prefix="drsub_fast") if executor is None else None
-    pool = executor if own is None else own
-    source, indices, pending = iter(problems), count(), deque()
-
-    def next_chunk():
-        """Submits the next chunk, or takes it from the checkpoint; None at the end."""
-        chunk = [_as_problem(problem) for problem in islice(source, chunk_size)]
-        if not chunk:
-            return None
-        index = next(indices)
-        digest = "" if checkpoint is None else fingerprint(chunk)
-        results = _from_checkpoint(checkpoint, index, digest)
-        if results is not None:
-            return _Chunk(index, digest, results)
-        future = pool.submit(_solve_chunk, index * chunk_size, chunk, method, options, on_error)
-        return _Chunk(index, digest, future=future)
-
+    task = partial(_solve_chunk, method, options, on_error)
+    chunks = run_chunks(
+        _chunks(problems, chunk_size), task, own or executor, ahead=AHEAD * workers, store=store,
+        finish_begun=own is not None,
+    )  # fmt: skip
     try:
-        with progress_bar(progress, total) as bar, one_blas_thread():
-            exhausted = False
-            while True:
-                while not exhausted and len(pending) < _AHEAD * workers:
-                    chunk = next_chunk()
-                    exhausted = chunk is None
-                    if not exhausted:
-                        pending.append(chunk)
-                if not pending:
-                    break
-                if pending[0].results is None:
-                    wait([chunk.future for chunk in pending if chunk.results is None], return_when=FIRST_COMPLETED)
-                    for chunk in pending:
-                        chunk.collect(checkpoint)
-                while pending and pending[0].results is not None:
-                    results = pending.popleft().results
-                    yield from results
-                    bar(len(results))
-            _require_all_used(checkpoint, next(indices))
+        with progress_bar(progress, total) as bar, one_blas_thread(), closing(chunks):
+            for results in chunks:
+                yield from results
+                bar(len(results))
     finally:
-        for chunk in pending:
-            if chunk.future is not None:
-                chunk.future.cancel()
         if own is not None:
             own.shutdown()
-        for chunk in pending:
-            chunk.abandon(checkpoint)
+        if store is not None:
+            store.checkpoint.close()
 
 
-def _require_all_used(checkpoint, n_chunks):
-    """Raise CheckpointError if the checkpoint goes on where the problems have ended."""
-    if checkpoint is not None and any(index >= n_chunks for index in checkpoint.indices()):
-        raise CheckpointError(f"{checkpoint.folder} is the checkpoint of a longer batch: delete it")
+def _chunks(problems, size):
+    """(number of the first, problems) of each chunk."""
+    source, first = iter(problems), 0
+    while chunk := [_as_problem(problem) for problem in islice(source, size)]:
+        yield first, chunk
+        first += size
 
 
 def maximize_many(
@@ -221,8 +155,7 @@ def maximize_many(
     progress : bool
         Show a progress bar on standard error.
     checkpoint : path, optional
-        Folder that receives each finished chunk. A run that finds one there goes on from it. Its files are
-        pickles: use folders that you trust.
+        Folder that receives each finished chunk, as arrays and JSON. A run that finds one there goes on from it.
     **options
         Passed to `maximize`.
 
@@ -236,7 +169,7 @@ def maximize_many(
     TypeError
         For an item that is no problem.
     CheckpointError
-        If the checkpoint is that of other problems or options.
+        If the checkpoint is that of other problems or options, is damaged, or is in use by another run.
 
     Notes
     -----

@@ -1,5 +1,7 @@
 """The problems of a batch as stacked arrays: checked for their shapes, one by one, or as stacked parameters."""
 
+from functools import cached_property
+
 import numpy as np
 import scipy
 
@@ -164,7 +166,6 @@ class ProblemStack:
         self.count = self._count()
         self.n = self.objective.check_shapes()
         self.set.check_shapes(self.n)
-        self.sample = self._sample()
 
     def _count(self):
         lengths = {name: len(array.data) for name, array in self.arguments.items() if not array.shared}
@@ -172,7 +173,9 @@ class ProblemStack:
             raise ValueError(f"the stacks have different lengths: {lengths}")
         return next(iter(lengths.values()), 1)
 
-    def _sample(self):
+    @cached_property
+    def sample(self):
+        """The first problem that can be made, or None."""
         for i in range(self.count):
             try:
                 return self.single(i)

@@ -7,20 +7,20 @@ reason and with the same words as there.
 """
 
 import logging
-import math
 import threading
 import time
-from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 
 import numpy as np
 
-from drsub_fast._checks import as_count, as_flag, as_seed, one_of
-from drsub_fast._records import Record, as_html, as_text
-from drsub_fast.batch.checkpoint import Checkpoint, fingerprint
+from drsub_fast._checks import as_count, as_flag, as_real, as_seed, one_of
+from drsub_fast.batch.checkpoint import Checkpoint
+from drsub_fast.batch.fingerprint import fingerprint
+from drsub_fast.batch.pieces import HELD, SENT, stack_in_memory
 from drsub_fast.batch.problem_stack import ProblemStack, StackedArgument
 from drsub_fast.batch.stack_loop import (
     Answers,
@@ -29,6 +29,8 @@ from drsub_fast.batch.stack_loop import (
     TwoPhaseOptions,
     solve_stack,
 )
+from drsub_fast.batch.stacked_result import StackedResult, pack, take, unpack, unsolved_stack
+from drsub_fast.batch.workers import AHEAD, Here, Store, run_chunks, workers_of
 from drsub_fast.engine.jit import Interpreted
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
 from drsub_fast.methods import METHODS, maximize
@@ -60,110 +62,25 @@ _TURN = 0.02
 #: A checkpoint cuts the batch into this many chunks.
 _CHUNKS = 256
 
-Answer = namedtuple("Answer", "x value fw_gap upper_bound status n_iter n_lmo message")
-
-
-@dataclass(frozen=True, eq=False)
-class StackedResult(Record):
-    """Answers of a batch of B problems with n variables.
-
-    ``result[i]`` is the answer to problem i as a namedtuple; a slice or an index array gives a `StackedResult`.
-
-    Attributes
-    ----------
-    x : ndarray, shape (B, n)
-        Points returned by the method; NaN where a problem failed.
-    value, fw_gap, upper_bound : ndarray, shape (B,)
-        f(x); Frank-Wolfe gap; an upper bound on the maximum. NaN where a problem failed.
-    status : ndarray of Status, shape (B,)
-        Why each run stopped; ``result.status == Status.FAILED`` selects the failures.
-    n_iter, n_lmo : ndarray of int, shape (B,)
-        Updates of x, and answers of the linear oracle.
-    messages : dict of int to str
-        What went wrong, by problem; empty if nothing did.
-    method : str
-        Name of the method.
-    time : float
-        Wall-clock seconds of the batch.
-    trace_value, trace_fw_gap : ndarray, shape (B, max_iter + 1), or None
-        Values and gaps at every iterate, NaN beyond the last one; None unless asked for.
-    """
-
-    x: np.ndarray = field(repr=False)
-    value: np.ndarray
-    fw_gap: np.ndarray = field(repr=False)
-    upper_bound: np.ndarray = field(repr=False)
-    status: np.ndarray = field(repr=False)
-    n_iter: np.ndarray = field(repr=False)
-    n_lmo: np.ndarray = field(repr=False)
-    messages: dict
-    method: str
-    time: float
-    trace_value: np.ndarray | None = field(default=None, repr=False)
-    trace_fw_gap: np.ndarray | None = field(default=None, repr=False)
-
-    _ROWS = ("x", "value", "fw_gap", "upper_bound", "status", "n_iter", "n_lmo")
-
-    def __len__(self):
-        return len(self.value)
-
-    def __getitem__(self, index):
-        rows = [getattr(self, name)[index] for name in self._ROWS]
-        if np.ndim(index) == 0 and not isinstance(index, slice):
-            position = range(len(self))[index]
-            message = self.messages.get(position) or f"{self.method}: {rows[4].value}"
-            return Answer(rows[0], *map(float, rows[1:4]), rows[4], *map(int, rows[5:]), message)
-        positions = np.arange(len(self))[index]
-        messages = {new: self.messages[old] for new, old in enumerate(positions.tolist()) if old in self.messages}
-        traces = [None if trace is None else trace[index] for trace in (self.trace_value, self.trace_fw_gap)]
-        return StackedResult(*rows, messages, self.method, self.time, *traces)
-
-    def _table(self):
-        counts = {status: int((self.status == status).sum()) for status in dict.fromkeys(self.status.tolist())}
-        solved = self.value[np.isfinite(self.value)]
-        spread = f"{solved.min():.6g} to {solved.max():.6g}, mean {solved.mean():.6g}" if solved.size else "none"
-        gaps = self.fw_gap[np.isfinite(self.fw_gap)]
-        rows = {
-            "values": spread,
-            "largest gap": f"{gaps.max():.3g}" if gaps.size else "not computed",
-            "status": ", ".join(f"{count} {status.name}" for status, count in counts.items()),
-            "work": f"{self.n_iter.sum()} steps, {self.n_lmo.sum()} oracle calls, {self.time:.3g} s",
-        }
-        rows |= {f"problem {i}": message for i, message in list(self.messages.items())[:5]}
-        return f"{self.method}: {len(self)} problems with {self.x.shape[1]} variables", rows
-
-    def __str__(self):
-        return as_text(*self._table())
-
-    def _repr_html_(self):
-        return as_html(*self._table())
-
 
 class _Turns:
     """Hands out ranges of problems in order, to several workers."""
 
-    def __init__(self, pieces):
-        self.pieces = list(reversed(pieces))
+    def __init__(self, count):
+        self.rest = range(count)
         self.lock = threading.Lock()
-        self.stopped = False
         self.errors = []
 
-    def take(self, size=None):
-        """The next range, at most ``size`` long if given; None when all are taken."""
+    def take(self, size):
+        """The next range, at most ``size`` long; None when all are taken."""
         with self.lock:
-            if not self.pieces:
-                return None
-            piece = self.pieces.pop()
-            if size is not None and len(piece) > size:
-                self.pieces.append(piece[size:])
-                piece = piece[:size]
-            return piece
+            part, self.rest = self.rest[:size], self.rest[size:]
+            return part or None
 
     def stop(self, error=None):
         """Hands out nothing more."""
         with self.lock:
-            self.stopped = True
-            self.pieces.clear()
+            self.rest = range(0)
             if error is not None:
                 self.errors.append(error)
 
@@ -173,9 +90,13 @@ class _Failure(Exception):
 
 
 class _Batch:
-    """One call of `maximize_stacked`: problems, options and the arrays of answers."""
+    """Problems that are solved together: what `_checked` makes of arguments, and the arrays of answers.
 
-    def __init__(self, problems, method, max_iter, options, lmo, on_error, trace):
+    Messages count the problems from ``first``.
+    """
+
+    def __init__(self, first, problems, method, max_iter, options, lmo, on_error, trace):
+        self.first = first
         self.problems, self.method, self.max_iter = problems, method, max_iter
         self.options, self.lmo, self.on_error = options, lmo, on_error
         self.finished = METHODS[method].finished
@@ -197,6 +118,8 @@ class _Batch:
     def _phase(self):
         """(options of the compiled loop by tol and max_iter, its workspace), or None to solve one by one."""
         problems = self.problems
+        if "time_limit" in self.options:  # the compiled loop does not look at the clock
+            return None
         if not problems.has_stacks() or (isinstance(problems.sample[1], Polytope) and self.lmo == "highs"):
             return None
         if METHODS[self.method].many_starts:
@@ -278,8 +201,8 @@ class _Batch:
             result = maximize(f, P, method=self.method, bound="cheap", max_iter=self.max_iter, lmo=self.lmo, **options)
         except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
             if self.on_error == "raise":
-                raise _Failure(i, error) from error
-            self.fail(i, f"problem {i}: {error}")
+                raise _Failure(self.first + i, error) from error
+            self.fail(i, str(error))
             return
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
@@ -293,7 +216,7 @@ class _Batch:
                 trace[i] = np.nan
                 trace[i, : len(values)] = values
         if not result.success and result.status is not self.finished:
-            self.messages[i] = f"problem {i}: {result.message}"
+            self.messages[i] = f"problem {self.first + i}: {result.message}"
         answers.code[i] = FIRST_STATUS + STATUSES.index(result.status)
 
     def fail(self, i, message, status=Status.FAILED):
@@ -305,81 +228,46 @@ class _Batch:
             answers.trace_value[i] = answers.trace_gap[i] = np.nan
         answers.n_iter[i] = answers.n_lmo[i] = 0
         answers.code[i] = FIRST_STATUS + STATUSES.index(status)
-        self.messages[i] = message
+        self.messages[i] = f"problem {self.first + i}: {message}"
 
-    def statuses(self, piece=slice(None)):
-        """Status of each problem of a range."""
-        code = self.answers.code[piece].copy()
+    def statuses(self):
+        """Status of each problem."""
+        code = self.answers.code.copy()
         code[code == CONVERGED] = FIRST_STATUS + STATUSES.index(Status.CONVERGED)
         code[code == STALLED] = FIRST_STATUS + STATUSES.index(Status.STALLED)
         code[code == FINISHED] = FIRST_STATUS + STATUSES.index(self.finished)
         return np.array(STATUSES, dtype=object)[code - FIRST_STATUS]
 
-    def work(self, turns, checkpoint, bar):
+    def work(self, turns, bar):
         """One worker: takes ranges until none is left."""
         worker, size = None, 1
-        while (piece := turns.take(None if checkpoint else size)) is not None:
+        while (part := turns.take(size)) is not None:
             worker = worker or self.worker()
-            start = piece.start
-            while start < piece.stop and not turns.stopped:
-                part = range(start, min(start + size, piece.stop))
-                began = time.perf_counter()
-                try:
-                    self.solve(worker, part)
-                except _Failure as failure:
-                    turns.stop(failure)
-                    return
-                spent = max(time.perf_counter() - began, 1e-7)
-                size = max(1, min(4 * size, int(_TURN * len(part) / spent)))
-                start = part.stop
-                bar(len(part))
-            if checkpoint and start == piece.stop:
-                checkpoint.store(piece.start // checkpoint.layout["size"], self.saved(piece))
-
-    def saved(self, piece):
-        """Arrays that a checkpoint keeps of a range."""
-        rows = slice(piece.start, piece.stop)
-        arrays = {name: array[rows] for name, array in self.answers._asdict().items() if name != "code"}
-        arrays["status"] = np.array([status.name for status in self.statuses(rows)])
-        failed = [i for i in piece if i in self.messages]
-        return arrays | {"failed": np.array(failed, np.int64), "message": np.array([self.messages[i] for i in failed])}
-
-    def restore(self, piece, arrays):
-        """Takes a range from a checkpoint."""
-        rows = slice(piece.start, piece.stop)
-        for name, array in self.answers._asdict().items():
-            if name != "code":
-                array[rows] = arrays[name]
-        self.answers.code[rows] = [FIRST_STATUS + STATUSES.index(Status[name]) for name in arrays["status"]]
-        self.messages.update(zip(arrays["failed"].tolist(), arrays["message"].tolist(), strict=True))
+            began = time.perf_counter()
+            try:
+                self.solve(worker, part)
+            except _Failure as failure:
+                turns.stop(failure)
+                return
+            spent = max(time.perf_counter() - began, 1e-7)
+            size = max(1, min(4 * size, int(_TURN * len(part) / spent)))
+            bar(len(part))
 
     def close(self):
         """Marks what was not solved as interrupted."""
         code = self.answers.code
         for i in np.flatnonzero(~np.isin(code, _SOLVED) & (code < FIRST_STATUS)):
-            self.fail(int(i), f"problem {i}: {Status.INTERRUPTED.value}", Status.INTERRUPTED)
+            self.fail(int(i), Status.INTERRUPTED.value, Status.INTERRUPTED)
         self.messages = dict(sorted(self.messages.items()))
 
 
-def _open_checkpoint(folder, batch):
-    """The checkpoint of a batch, and the ranges of problems that are its chunks."""
-    problems = batch.problems
-    options = {k: v.data if isinstance(v, StackedArgument) else v for k, v in batch.options.items()}
-    inputs = fingerprint(
-        {name: argument.data for name, argument in problems.arguments.items()},
-        options | problems.options, batch.method, batch.max_iter, batch.lmo, len(batch.answers.trace_value) > 0,
-    )  # fmt: skip
-    size = max(1, math.ceil(problems.count / _CHUNKS))
-    checkpoint = Checkpoint(folder, inputs, {"size": size})
-    size = checkpoint.layout["size"]
-    return checkpoint, [range(i, min(i + size, problems.count)) for i in range(0, problems.count, size)]
-
-
-def _checked_options(method, n, tol, step_size, curvature, subroutine, n_starts, seed):
+def _checked_options(method, n, tol, step_size, curvature, subroutine, n_starts, seed, time_limit):
     """Options of a method, as the ordinary solver takes them."""
     takes = METHODS[method].options
     as_tolerance(tol)  # refuses what is none, whatever the method
     options = {"tol": tol} if "tol" in takes else {}
+    if time_limit is not None:
+        options["time_limit"] = as_real(time_limit, "time_limit", lower=0.0)
     if "n_starts" in takes:
         options["n_starts"] = default_starts(n) if n_starts is None else as_count(n_starts, "n_starts", lower=1)
         options["seed"] = as_seed(seed)
@@ -418,8 +306,8 @@ def _one_of_stack(problems, i):
 
 def maximize_stacked(
     *, objective=None, set=None, method="multi-start", max_iter=None, tol=None, step_size="open-loop", curvature=None,
-    subroutine="frank-wolfe", n_starts=None, seed=0, lmo="auto", n_jobs=None, on_error="record", trace=False,
-    checkpoint=None, progress=False, **arrays,
+    subroutine="frank-wolfe", n_starts=None, seed=0, lmo="auto", time_limit=None, executor=None, n_jobs=None,
+    on_error="record", trace=False, checkpoint=None, progress=False, **arrays,
 ):  # fmt: skip
     """Solves many problems of one size, given as stacked arrays.
 
@@ -443,14 +331,19 @@ def maximize_stacked(
         As in the solver of that method. By default there are 16 starts for n <= 100, 8 for n <= 300, 4 above.
     curvature : array_like, shape ([B]), optional
         C >= C_f(P) for short steps; by default the objective's own bound.
+    time_limit : float, optional
+        Seconds for each problem; they are then solved one by one.
+    executor : concurrent.futures.Executor, optional
+        Where pieces of the stack are solved instead of in threads, each a task: a `ProcessPoolExecutor`, joblib's
+        loky, or a Dask cluster by ``client.get_executor(pure=False)``. It is not shut down.
     n_jobs : int, optional
-        Threads; None or -1 for as many as there are processors.
+        Threads, or workers of ``executor`` where it does not tell; None or -1 for as many as there are processors.
     on_error : {"record", "raise"}
         Whether a problem that fails gets a status and a message while the others go on, or its error is raised.
     trace : bool
         Whether to keep value and gap of every iterate.
     checkpoint : path, optional
-        Folder that receives each finished chunk. A run that finds one there goes on from it.
+        Folder that receives each finished piece, as arrays and JSON. A run that finds one there goes on from it.
     progress : bool
         Show a progress bar on standard error.
 
@@ -464,7 +357,7 @@ def maximize_stacked(
     ValueError, TypeError
         For shapes that do not fit together or an unknown option.
     CheckpointError
-        If the checkpoint is that of other inputs.
+        If the checkpoint is that of other inputs, is damaged, or is in use by another run.
 
     Notes
     -----
@@ -486,38 +379,116 @@ def maximize_stacked(
     'COMPLETED'
     """
     began = time.perf_counter()
+    settings = {
+        "objective": objective, "set": set, "method": method, "max_iter": max_iter, "tol": tol, "step_size": step_size,
+        "subroutine": subroutine, "n_starts": n_starts, "seed": seed, "lmo": lmo, "time_limit": time_limit,
+        "on_error": on_error, "trace": trace,
+    }  # fmt: skip
+    arrays = {name: data for name, data in (arrays | {"curvature": curvature}).items() if data is not None}
+    checked = _checked(settings, arrays)
+    problems, method, max_iter, options, *_ = checked
+    if not problems.count or (executor is None and checkpoint is None):
+        return _solve(_Batch(0, *checked), worker_count(n_jobs), progress, began)
+    arguments = list(problems.arguments.values()) + [options[name] for name in ("curvature",) if name in options]
+    shared = {argument.name: argument.data[0] for argument in arguments if argument.shared}
+    stack = stack_in_memory(
+        shared | problems.options, {argument.name: argument.data for argument in arguments if not argument.shared}
+    )
+    answers = unsolved_stack(stack.count, problems.n, max_iter if trace else None, method)
+    first = 0
+    with (
+        progress_bar(progress, stack.count) as bar,
+        closing(stacked_results(stack, settings, executor, n_jobs, checkpoint)) as parts,
+    ):
+        try:
+            for part in parts:
+                take(answers, first, part)
+                first += len(part)
+                bar(len(part))
+        except KeyboardInterrupt:
+            logger.info("the batch was interrupted")
+    answers.messages.update((i, f"problem {i}: {Status.INTERRUPTED.value}") for i in range(first, stack.count))
+    return replace(answers, time=time.perf_counter() - began)
+
+
+def stacked_results(stack, settings, executor=None, n_jobs=None, checkpoint=None):
+    """Answers to a `Stack`, a `StackedResult` for each piece, in order, as they come in.
+
+    Parameters
+    ----------
+    stack : Stack
+    settings : dict
+        Arguments of `maximize_stacked` beside the arrays.
+    executor, n_jobs, checkpoint
+        As there.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C.
+    """
+    workers = worker_count(n_jobs) if executor is None or n_jobs is not None else workers_of(executor)
+    size, store = stack.size(HELD if executor is None else SENT), None
+    if checkpoint is not None:
+        inputs = fingerprint(settings, stack.shared, stack.rows, stack.count)
+        checkpoint = Checkpoint(checkpoint, inputs, {"size": size})
+        size, store = checkpoint.layout["size"], Store(checkpoint, pack, unpack)
+    task = partial(_solve_piece, settings, workers if executor is None else 1)
+    ahead = 1 if executor is None else AHEAD * workers
+    results = run_chunks(
+        stack.pieces(size), task, executor or Here(), ahead=ahead, store=store, in_background=executor is None
+    )
+    try:
+        with one_blas_thread(), closing(results):
+            yield from results
+    finally:
+        if checkpoint is not None:
+            checkpoint.close()
+
+
+def _solve_piece(settings, n_jobs, first, arrays):
+    """The answers to the problems ``first``, ``first`` + 1, ..; runs in a worker."""
+    batch = _Batch(first, *_checked(settings, arrays))
+    answers = _solve(batch, n_jobs, False, time.perf_counter())
+    if Status.INTERRUPTED in answers.status.tolist():
+        raise KeyboardInterrupt
+    return answers
+
+
+def _checked(settings, arrays):
+    """(problems, method, max_iter, options, lmo, on_error, trace) of the arguments of `maximize_stacked`."""
+    method, on_error, lmo = (settings[name] for name in ("method", "on_error", "lmo"))
     method = "multi-start" if method == "auto" else one_of(method, "method", ("auto", *METHODS))
     one_of(on_error, "on_error", ("record", "raise"))
     one_of(lmo, "lmo", ORACLES)
-    n_jobs = worker_count(n_jobs)
-    problems = ProblemStack(objective, set, arrays)
+    arrays = dict(arrays)
+    curvature = arrays.pop("curvature", None)
+    problems = ProblemStack(settings["objective"], settings["set"], arrays)
+    max_iter = settings["max_iter"]
     if max_iter is None:
         max_iter = METHODS[method].default("max_iter")
     if max_iter is None:  # as many as there are variables
         max_iter = problems.n
-    as_seed(seed), as_flag(trace, "trace")
-    options = _checked_options(method, problems.n, tol, step_size, curvature, subroutine, n_starts, seed)
-    batch = _Batch(problems, method, as_count(max_iter, "max_iter"), options, lmo, on_error, trace)
-    count = problems.count
-    pieces, store = [range(count)] if count else [], None
-    if checkpoint is not None:
-        store, pieces = _open_checkpoint(checkpoint, batch)
-        for index in store.indices():
-            batch.restore(pieces[index], store.load(index))
-        done = frozenset(store.indices())
-        pieces = [piece for index, piece in enumerate(pieces) if index not in done]
-    turns = _Turns(pieces)
-    with progress_bar(progress, count, count - sum(map(len, pieces))) as bar, one_blas_thread():
-        _run_workers(n_jobs, turns, lambda: batch.work(turns, store, bar))
+    as_seed(settings["seed"]), as_flag(settings["trace"], "trace")
+    names = ("tol", "step_size", "subroutine", "n_starts", "seed", "time_limit")
+    options = _checked_options(method, problems.n, curvature=curvature, **{name: settings[name] for name in names})
+    return problems, method, as_count(max_iter, "max_iter"), options, lmo, on_error, settings["trace"]
+
+
+def _solve(batch, n_jobs, progress, began):
+    """The answers of a batch."""
+    turns = _Turns(batch.problems.count)
+    with progress_bar(progress, batch.problems.count) as bar, one_blas_thread():
+        _run_workers(n_jobs, turns, lambda: batch.work(turns, bar))
     if turns.errors:
         i, error = min(failure.args for failure in turns.errors)
         raise type(error)(f"problem {i}: {error}") from error
     batch.close()
     answers = batch.answers
-    traces = (answers.trace_value, answers.trace_gap) if trace else (None, None)
+    traces = (answers.trace_value, answers.trace_gap) if len(answers.trace_value) else (None, None)
     return StackedResult(
         answers.x, answers.value, answers.fw_gap, answers.upper_bound, batch.statuses(), answers.n_iter,
-        answers.n_lmo, batch.messages, method, time.perf_counter() - began, *traces,
+        answers.n_lmo, batch.messages, batch.method, time.perf_counter() - began, *traces,
     )  # fmt: skip
 
 

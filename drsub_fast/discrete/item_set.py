@@ -4,11 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drsub_fast._records import Record
 
-
-@dataclass(frozen=True, eq=False)
-class MapResult(Record):
+@dataclass(frozen=True)
+class MapResult:
     """A set of items with a large determinant.
 
     Attributes

@@ -28,7 +28,6 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_array, as_count, as_real, as_seed, as_symmetric, as_vector
-from drsub_fast._records import Record
 from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import (
@@ -214,8 +213,8 @@ def orthant_quadratic(H, h, c=0.0, *, alpha, shift=None):
     return Quadratic(signed, alpha * (Hs + h), constant)
 
 
-@dataclass(frozen=True, eq=False)
-class OrthantProblem(Record):
+@dataclass(frozen=True)
+class OrthantProblem:
     """A problem in the standard form, and the way back.
 
     Attributes
@@ -363,8 +362,8 @@ def infer_signs(Z):
     return np.where((Z < 0.0).any(axis=0), -1.0, 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class OrthantCheck(Record):
+@dataclass(frozen=True)
+class OrthantCheck:
     """What `check_orthant` found.
 
     Attributes

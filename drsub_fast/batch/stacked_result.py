@@ -1,0 +1,107 @@
+"""Answers of a stack of problems, as stacked arrays."""
+
+import json
+from collections import namedtuple
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from drsub_fast.result import Status
+
+Answer = namedtuple("Answer", "x value fw_gap upper_bound status n_iter n_lmo message")
+
+
+@dataclass(frozen=True)
+class StackedResult:
+    """Answers of a batch of B problems with n variables.
+
+    ``result[i]`` is the answer to problem i as a namedtuple; a slice or an index array gives a `StackedResult`.
+
+    Attributes
+    ----------
+    x : ndarray, shape (B, n)
+        Points returned by the method; NaN where a problem failed.
+    value, fw_gap, upper_bound : ndarray, shape (B,)
+        f(x); Frank-Wolfe gap; an upper bound on the maximum. NaN where a problem failed.
+    status : ndarray of Status, shape (B,)
+        Why each run stopped; ``result.status == Status.FAILED`` selects the failures.
+    n_iter, n_lmo : ndarray of int, shape (B,)
+        Updates of x, and answers of the linear oracle.
+    messages : dict of int to str
+        What went wrong, by problem; empty if nothing did.
+    method : str
+        Name of the method.
+    time : float
+        Wall-clock seconds of the batch.
+    trace_value, trace_fw_gap : ndarray, shape (B, max_iter + 1), or None
+        Values and gaps at every iterate, NaN beyond the last one; None unless asked for.
+    """
+
+    x: np.ndarray = field(repr=False)
+    value: np.ndarray
+    fw_gap: np.ndarray = field(repr=False)
+    upper_bound: np.ndarray = field(repr=False)
+    status: np.ndarray = field(repr=False)
+    n_iter: np.ndarray = field(repr=False)
+    n_lmo: np.ndarray = field(repr=False)
+    messages: dict
+    method: str
+    time: float
+    trace_value: np.ndarray | None = field(default=None, repr=False)
+    trace_fw_gap: np.ndarray | None = field(default=None, repr=False)
+
+    _ROWS = ("x", "value", "fw_gap", "upper_bound", "status", "n_iter", "n_lmo")
+
+    def __len__(self):
+        return len(self.value)
+
+    @classmethod
+    def numeric(cls):
+        """Names of the arrays of numbers."""
+        return *(name for name in cls._ROWS if name != "status"), "trace_value", "trace_fw_gap"
+
+    def __getitem__(self, index):
+        rows = [getattr(self, name)[index] for name in self._ROWS]
+        if np.ndim(index) == 0 and not isinstance(index, slice):
+            position = range(len(self))[index]
+            message = self.messages.get(position) or f"{self.method}: {rows[4].value}"
+            return Answer(rows[0], *map(float, rows[1:4]), rows[4], *map(int, rows[5:]), message)
+        positions = np.arange(len(self))[index]
+        messages = {new: self.messages[old] for new, old in enumerate(positions.tolist()) if old in self.messages}
+        traces = [None if trace is None else trace[index] for trace in (self.trace_value, self.trace_fw_gap)]
+        return StackedResult(*rows, messages, self.method, self.time, *traces)
+
+
+def unsolved_stack(count, n, max_iter, method):
+    """The answers of a batch that was interrupted before it began; with traces unless ``max_iter`` is None."""
+    traces = (None, None) if max_iter is None else np.full((2, count, max_iter + 1), np.nan)
+    return StackedResult(
+        np.full((count, n), np.nan), *np.full((3, count), np.nan), np.full(count, Status.INTERRUPTED, object),
+        *np.zeros((2, count), np.int64), {}, method, 0.0, *traces,
+    )  # fmt: skip
+
+
+def take(answers, first, part):
+    """Puts the answers to some problems where they belong."""
+    rows = slice(first, first + len(part))
+    for name in (*part.numeric(), "status"):
+        if getattr(answers, name) is not None:
+            getattr(answers, name)[rows] = getattr(part, name)
+    answers.messages.update((first + i, text) for i, text in part.messages.items())
+
+
+def pack(answers):
+    """A `StackedResult` as a dict of arrays."""
+    arrays = {name: getattr(answers, name) for name in answers.numeric() if getattr(answers, name) is not None}
+    # As numbers of the members their order would be part of the format.
+    arrays["status"] = np.array([status.name for status in answers.status], np.str_)
+    rest = {"messages": list(answers.messages.items()), "method": answers.method, "time": answers.time}
+    return arrays | {"rest": np.frombuffer(json.dumps(rest).encode(), np.uint8)}
+
+
+def unpack(arrays):
+    """The `StackedResult` that `pack` was given."""
+    rest = json.loads(arrays.pop("rest").tobytes().decode())
+    arrays["status"] = np.array([Status[name] for name in arrays["status"].tolist()], object)
+    messages = {int(i): str(text) for i, text in rest["messages"]}
+    return StackedResult(**arrays, messages=messages, method=str(rest["method"]), time=float(rest["time"]))

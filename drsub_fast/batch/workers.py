@@ -1,0 +1,133 @@
+"""Chunks of a batch on their way through an executor, and into a checkpoint; results in order."""
+
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import closing
+from typing import NamedTuple
+
+from drsub_fast.batch.checkpoint import Checkpoint
+from drsub_fast.batch.fingerprint import fingerprint
+
+_END = object()
+#: Chunks that are in work or waiting, for each worker.
+AHEAD = 3
+#: Workers of an executor that does not tell.
+_UNKNOWN_WORKERS = 16
+
+
+class Here(Executor):
+    """Runs what it is given at once, in the thread that gives it."""
+
+    def submit(self, function, /, *args, **kwargs):
+        """A future that is done; what interrupts the thread is raised here."""
+        future = Future()
+        try:
+            future.set_result(function(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def workers_of(executor):
+    """Number of workers of an executor, where it says so."""
+    return getattr(executor, "_max_workers", None) or _UNKNOWN_WORKERS
+
+
+class Store(NamedTuple):
+    """A checkpoint, with what makes arrays of the results of a chunk, and results of the arrays."""
+
+    checkpoint: Checkpoint
+    pack: callable
+    unpack: callable
+
+
+class _Chunk:
+    """Problems on their way through an executor."""
+
+    def __init__(self, index, problems, results=None, future=None):
+        self.index, self.problems, self.results, self.future = index, problems, results, future
+
+    def collect(self, store):
+        """Takes the results of a finished future, into the checkpoint too."""
+        if self.results is None and self.future.done():
+            results = self.future.result()
+            if store is not None:
+                store.checkpoint.store(self.index, self.problems, store.pack(results))
+            self.results = results
+
+    def abandon(self, store):
+        """Gives up what has not begun, and keeps what is done for the next run."""
+        future = self.future
+        if future is None or not future.done() or future.cancelled() or future.exception() is not None:
+            return
+        self.collect(store)
+
+
+def _named(chunks, store):
+    """(first, content, fingerprint) of chunks, which only a checkpoint asks for."""
+    for first, content in chunks:
+        yield first, content, None if store is None else fingerprint(first, content)
+
+
+def _read_ahead(items):
+    """The items of a generator; the next one is made in a thread while the last one is in use."""
+    with closing(items), ThreadPoolExecutor(1, thread_name_prefix="drsub_fast") as reader:
+        following = reader.submit(next, items, _END)
+        while (item := following.result()) is not _END:
+            following = reader.submit(next, items, _END)
+            yield item
+
+
+def run_chunks(chunks, task, executor, *, ahead, store=None, in_background=False, finish_begun=False):
+    """Results of chunks, in order, as they come in.
+
+    Parameters
+    ----------
+    chunks : iterable of (int, content)
+        The number of the first problem of each chunk, and the problems.
+    task : callable
+        ``task(first, content)``: the results of a chunk.
+    executor : concurrent.futures.Executor
+    ahead : int
+        Chunks that are read ahead of the results.
+    store : Store, optional
+        Where finished chunks are kept; those that are there already are not solved again.
+    in_background : bool
+        Whether the next chunk is read in a thread of its own.
+    finish_begun : bool
+        Whether, when the caller stops early, chunks in work are waited for, and kept.
+    """
+    source = _named(chunks, store)
+    source = enumerate(_read_ahead(source) if in_background else source)
+    pending, count = deque(), 0
+
+    def begin(index, first, content, problems):
+        """Submits a chunk, or takes it from the checkpoint."""
+        results = None if store is None else store.checkpoint.load(index, problems, store.unpack)
+        return _Chunk(index, problems, results, None if results is not None else executor.submit(task, first, content))
+
+    try:
+        exhausted = False
+        while True:
+            while not exhausted and len(pending) < ahead:
+                index, chunk = next(source, (count, None))
+                exhausted = chunk is None
+                if not exhausted:
+                    pending.append(begin(index, *chunk))
+                    count += 1
+            if not pending:
+                break
+            if pending[0].results is None:
+                wait([chunk.future for chunk in pending if chunk.results is None], return_when=FIRST_COMPLETED)
+                for chunk in pending:
+                    chunk.collect(store)
+            while pending and pending[0].results is not None:
+                yield pending.popleft().results
+        if store is not None:
+            store.checkpoint.require_at_most(count)
+    finally:
+        begun = [chunk.future for chunk in pending if chunk.future is not None and not chunk.future.cancel()]
+        if finish_begun:
+            wait(begun)
+        for chunk in pending:
+            chunk.abandon(store)

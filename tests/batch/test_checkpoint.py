@@ -1,0 +1,233 @@
+"""Checkpoints: damaged, foreign and exchanged files, locks, results as arrays and JSON."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import drsub_fast as ds
+from drsub_fast.batch.checkpoint import Checkpoint
+from drsub_fast.batch.fingerprint import fingerprint
+from drsub_fast.batch.result_arrays import pack, unpack
+from drsub_fast.batch.workers import Here, Store, run_chunks
+
+
+def content(i):
+    return np.arange(3.0) + 10.0 * i
+
+
+def solve(folder, contents=None, inputs="inputs", stop=None):
+    """The doubled contents of five chunks, by a checkpoint; ``stop`` ends the run after so many."""
+
+    def task(first, numbers):
+        return {"doubled": 2.0 * numbers}
+
+    contents = [content(i) for i in range(5)] if contents is None else contents
+    with Checkpoint(folder, inputs, {"size": 3}) as checkpoint:
+        store = Store(checkpoint, dict, dict)
+        chunks = ((3 * i, numbers) for i, numbers in enumerate(contents))
+        answers = run_chunks(chunks, task, Here(), ahead=1, store=store)
+        with closing(answers):
+            return [answer["doubled"].tolist() for answer in islice(answers, stop)]
+
+
+EXPECTED = [(2.0 * content(i)).tolist() for i in range(5)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A finished checkpoint."""
+    assert solve(tmp_path / "checkpoint") == EXPECTED
+    return tmp_path / "checkpoint"
+
+
+def bytes_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
+
+
+def test_a_run_that_stopped_anywhere_ends_in_the_same_bytes(folder, tmp_path):
+    for stop in range(1, 5):
+        other = tmp_path / f"stopped {stop}"
+        assert solve(other, stop=stop) == EXPECTED[:stop]
+        assert solve(other) == EXPECTED
+        assert bytes_of(other) == bytes_of(folder)
+
+
+def test_what_a_killed_run_leaves_is_taken_up(folder, tmp_path):
+    early = tmp_path / "early"
+    early.mkdir()
+    for name in ("lock", "manifest.json.partial"):
+        (early / name).write_bytes(b"half")
+    assert solve(early) == EXPECTED
+    (folder / "chunk-00000003.npz").unlink()
+    (folder / "chunk-00000003.npz.partial").write_bytes(b"half a chunk")
+    assert solve(folder) == EXPECTED
+    assert not list(folder.glob("*.partial"))
+
+
+MANIFESTS = [
+    b"", b"[]", b"null", b"{}", b"3", b'"text"', b"\xff\xfe", b"[" * 100_000,
+    *(json.dumps({"format": 2, "inputs": "inputs", "layout": layout, "check": fingerprint("inputs", layout)}).encode()
+      for layout in ({}, [], None, "size", {"size": 0}, {"size": "3"}, {"size": 2.5}, {"size": True}, {"other": 3})),
+    json.dumps({"format": 2, "inputs": "inputs", "layout": {"size": 4}, "check": "wrong"}).encode(),
+    json.dumps({"format": 1, "inputs": "inputs", "layout": {"size": 3}}).encode(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MANIFESTS, ids=range(len(MANIFESTS)))
+def test_a_manifest_that_is_none_is_named(folder, text):
+    (folder / "manifest.json").write_bytes(text)
+    with pytest.raises(ds.CheckpointError, match=r"manifest\.json"):
+        solve(folder)
+
+
+def test_every_flipped_byte_of_a_chunk_is_found_or_harmless(folder):
+    path = folder / "chunk-00000002.npz"
+    whole = path.read_bytes()
+    errors = []
+    for at in range(0, len(whole), 7):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
+        try:
+            assert solve(folder) == EXPECTED
+        except ds.CheckpointError as error:
+            errors.append(str(error))
+    assert len(errors) > 50
+    assert all("chunk-00000002.npz" in error for error in errors)
+    for cut in range(0, len(whole), 40):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(ds.CheckpointError, match="chunk-00000002"):
+            solve(folder)
+
+
+def test_chunks_that_are_exchanged_or_have_other_rows_are_refused(folder):
+    one, other = folder / "chunk-00000001.npz", folder / "chunk-00000002.npz"
+    before = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    with pytest.raises(ds.CheckpointError, match=r"chunk-00000001\.npz holds the answers to other problems"):
+        solve(folder)
+    with np.load(other) as arrays:
+        np.savez(other, **{name: arrays[name] for name in arrays.files} | {"doubled": np.zeros(3)})
+    one.write_bytes(before)
+    with pytest.raises(ds.CheckpointError, match=r"chunk-00000002\.npz cannot be read: its content has changed"):
+        solve(folder)
+
+
+def test_equal_problems_in_other_places_are_other_problems(tmp_path):
+    twins = [content(0), content(1), content(0)]
+    solve(tmp_path / "a", twins)
+    (tmp_path / "a" / "chunk-00000002.npz").write_bytes((tmp_path / "a" / "chunk-00000000.npz").read_bytes())
+    with pytest.raises(ds.CheckpointError, match="other problems"):
+        solve(tmp_path / "a", twins)
+
+
+def test_other_problems_options_and_lengths_are_refused(folder):
+    with pytest.raises(ds.CheckpointError, match="other inputs or options"):
+        solve(folder, inputs="others")
+    with pytest.raises(ds.CheckpointError, match="other problems"):
+        solve(folder, [content(i + 1) for i in range(5)])
+    with pytest.raises(ds.CheckpointError, match="longer batch"):
+        solve(folder, [content(i) for i in range(4)])
+
+
+@pytest.mark.parametrize("name", ["chunk-abc.npz", "chunk-1.npz", "chunk-00000001.npz.bak", "chunk--0000001.npz"])
+def test_a_file_that_is_no_chunk_is_named(folder, name):
+    (folder / name).write_bytes(b"")
+    with pytest.raises(ds.CheckpointError, match=name):
+        solve(folder)
+
+
+class Trap:
+    """Something that a pickle runs."""
+
+    def __reduce__(self):
+        return (os.mkdir, ("sprung",))
+
+
+def test_nothing_in_the_folder_is_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    f, P = ds.Quadratic([[-1.0]], [1.0]), ds.Box([1.0])
+    options = {"method": "frank-wolfe", "max_iter": 2, "n_jobs": 1, "checkpoint": "folder"}
+    ds.maximize_many([(f, P)], **options)
+    path = tmp_path / "folder" / "chunk-00000000.npz"
+    with np.load(path) as arrays:
+        kept = {name: arrays[name] for name in arrays.files}
+    for trap in (np.frombuffer(pickle.dumps(Trap()), np.uint8), np.array([Trap()], object)):
+        np.savez(path, **kept | {"results": trap})
+        with pytest.raises(ds.CheckpointError, match="chunk-00000000"):
+            ds.maximize_many([(f, P)], **options)
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_results_are_the_same_after_a_file():
+    f, P = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0]), ds.Box([1.0, 1.0])
+    results = [ds.two_phase_frank_wolfe(f, P, max_iter=5), ds.multi_start(f, P, n_starts=2, max_iter=3)]
+    again = unpack(pack(results))
+    for one, other in zip(results, again, strict=True):
+        assert repr(other) == repr(one)
+        assert np.array_equal(other.x, one.x)
+        assert np.array_equal(other.trace.value, one.trace.value)
+        assert np.array_equal(other.trace.fw_gap, one.trace.fw_gap, equal_nan=True)
+        assert [phase.value for phase in other.phases] == [phase.value for phase in one.phases]
+        assert (other.status, other.message, other.guarantee) == (one.status, one.message, one.guarantee)
+
+
+HOLDER = """
+import sys
+from drsub_fast.batch.checkpoint import Checkpoint
+with Checkpoint(sys.argv[1], "inputs", {"size": 3}):
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_folder_in_use_is_refused_until_its_process_ends(tmp_path):
+    folder = tmp_path / "checkpoint"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout.readline() == b"locked\n"
+        with pytest.raises(ds.CheckpointError, match=f"in use by process {holder.pid} on "):
+            solve(folder)
+        holder.kill()
+    assert solve(folder) == EXPECTED
+
+
+def test_two_batches_of_one_process_do_not_share_a_folder(tmp_path):
+    with (
+        Checkpoint(tmp_path, "inputs", {"size": 3}),
+        pytest.raises(ds.CheckpointError, match="another batch of this process"),
+    ):
+        Checkpoint(tmp_path, "inputs", {"size": 3})
+    assert solve(tmp_path) == EXPECTED
+
+
+def test_of_runs_that_begin_at_once_one_goes_on(tmp_path):
+    outcomes, gate = [], threading.Barrier(4)
+
+    def run():
+        gate.wait()
+        try:
+            outcomes.append(solve(tmp_path / "new") == EXPECTED)
+        except ds.CheckpointError as error:
+            outcomes.append("in use" in str(error))
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes == [True] * 4
+    assert solve(tmp_path / "new") == EXPECTED
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ds.CheckpointError, match="cannot be used as the folder"):
+        solve(tmp_path / "file")
