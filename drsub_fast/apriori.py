@@ -19,13 +19,14 @@ import math
 from dataclasses import dataclass
 
 from drsub_fast._checks import as_count, as_real
+from drsub_fast._records import Record
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.run import solver_upper
 
 
-@dataclass(frozen=True)
-class Constants:
+@dataclass(frozen=True, eq=False)
+class Constants(Record):
     """Constants of f over P; None where none is known.
 
     Attributes

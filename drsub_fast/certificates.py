@@ -28,6 +28,7 @@ from drsub_fast.proofs.program import magnitude, quadratic_program, unit_form
 from drsub_fast.proofs.quadratic_steps import first_order_steps, interior_point_steps
 from drsub_fast.proofs.rungs import Allowance, Problem, climb, gradient_price, largest
 from drsub_fast.proofs.safe_bound import relaxation
+from drsub_fast.proofs.softmax_branching import softmax_branching_steps
 from drsub_fast.proofs.softmax_relaxations import softmax_steps
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.multi_start import multi_start
@@ -275,7 +276,15 @@ def _good_point(f, P, upper, allowance):
 
 
 #: Bounds from the cheap to the dear.
-RUNGS = (concave_steps, item_set_steps, partition_steps, interior_point_steps, first_order_steps, softmax_steps)
+RUNGS = (
+    concave_steps,
+    item_set_steps,
+    partition_steps,
+    interior_point_steps,
+    first_order_steps,
+    softmax_steps,
+    softmax_branching_steps,
+)
 
 
 def _gap(f, P, x, upper):

@@ -70,7 +70,7 @@ for _method in (
 
 
 #: Operations that a bound may take however small the solve was.
-_FREE_OPERATIONS = 2e7
+_FREE_OPERATIONS = 4e7
 
 
 def _bounded_method(f, P):
@@ -146,8 +146,8 @@ def maximize(
     bound : {"auto", "cheap", "tight"}
         What `upper_bound` rests on. "cheap": what the method knows at no cost. "tight": the best that
         `certificates.upper_bound` can prove. "auto": the best that it proves with as many operations as the solve
-        took, counted and not timed, or 2e7 (some ten milliseconds) if that is more. The last two are computed when the
-        bound is first read.
+        took, counted and not timed, or 4e7 (some tens of milliseconds) if that is more. The last two are computed when
+        the bound is first read.
     x0 : array_like, shape (n,), optional
         Starting point in P, for methods that take one; with several starts, one more start.
     callback : callable, optional

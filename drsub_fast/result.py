@@ -1,14 +1,34 @@
 """What a solver returns, and what the answer is worth."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
+
+from drsub_fast._records import Record, as_html, as_text, vector_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Status(Enum):
-    """Why a run stopped; the value of each member is its sentence."""
+    """Why a run stopped; the value of each member is its sentence.
+
+    ``CONVERGED``, ``COMPLETED`` and ``OPTIMAL`` are successes (`Result.success`); the others end a run early. None of
+    them is raised: a result always has an answer, except that of a problem that ``FAILED`` inside a batch.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> r = ds.frank_wolfe(f, ds.Box([1.0, 1.0]), max_iter=2)
+    >>> r.status is ds.Status.MAX_ITER, r.status.value
+    (True, 'the iteration limit was reached before the tolerance')
+    """
 
     CONVERGED = "the Frank-Wolfe gap is within the tolerance"
     COMPLETED = "all steps of the method were taken"
@@ -23,7 +43,7 @@ class Status(Enum):
     FAILED = "the problem could not be solved"
 
     @property
-    def is_stop(self):
+    def is_stop(self) -> bool:
         """Whether somebody asked the run to stop: the clock, the callback or the keyboard."""
         return self in (Status.TIME_LIMIT, Status.CALLBACK, Status.INTERRUPTED)
 
@@ -48,13 +68,13 @@ class Guarantee:
     ratio: float | None
     statement: str
     premise: str = ""
-    holds: bool | str | None = None
+    holds: bool | Literal["declared"] | None = None
 
-    def withdrawn(self, reason):
+    def withdrawn(self, reason: str) -> "Guarantee":
         """The same, promising nothing any more."""
         return Guarantee(None, f"none: {reason} ({self.statement}, if {self.premise})", self.premise, False)
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self.ratio is None:
             return self.statement
         known = {
@@ -64,8 +84,8 @@ class Guarantee:
         return f"{self.statement}, if {self.premise} ({known})"
 
 
-@dataclass(frozen=True)
-class Trace:
+@dataclass(frozen=True, eq=False)
+class Trace(Record):
     """History of a run: entry k belongs to iterate k, k = 0 .. n_iter.
 
     Attributes
@@ -76,13 +96,16 @@ class Trace:
         max over the set of <grad f(x_k), v - x_k>; NaN where the method does not compute it.
     """
 
-    value: np.ndarray
-    fw_gap: np.ndarray
+    value: NDArray[np.float64]
+    fw_gap: NDArray[np.float64]
 
 
-@dataclass(frozen=True, init=False)
-class Result:
+@dataclass(frozen=True, init=False, eq=False)
+class Result(Record):
     """Answer of a solver.
+
+    ``print(result)`` shows a short table, notebooks an HTML one, `plot` a picture. Two results are equal if all their
+    fields are, the time of the run among them.
 
     Attributes
     ----------
@@ -127,9 +150,17 @@ class Result:
         DRSUB_FAST_COMPILE in README.
     lower_bound : float
         Of a minimisation: a proven lower bound on the global minimum. Else minus infinity.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> r = ds.maximize(f, ds.Box([1.0, 1.0]))
+    >>> print(r.x.round(4), round(r.value, 4), r.success)
+    [0.8571 0.2857] 0.5714 True
     """
 
-    x: np.ndarray
+    x: NDArray[np.float64]
     value: float
     fw_gap: float
     upper_bound: float
@@ -139,11 +170,11 @@ class Result:
     n_lmo: int
     time: float
     trace: Trace = field(repr=False)
-    best_x: np.ndarray = field(repr=False)
+    best_x: NDArray[np.float64] = field(repr=False)
     best_value: float
     method: str
     note: str = ""
-    phases: tuple = field(default=(), repr=False)
+    phases: "tuple[Result, ...]" = field(default=(), repr=False)
     phase: int | None = None
     n_starts: int = 1
     n_best: int = 1
@@ -152,16 +183,18 @@ class Result:
     compiled: bool | None = None
 
     def __init__(
-        self, x, value, fw_gap, upper_bound, guarantee, status, n_iter, n_lmo, time, trace, best_x, best_value, method,
-        note="", phases=(), phase=None, n_starts=1, n_best=1, n_nodes=0, lower_bound=-math.inf,
-        compiled=None,
-    ):  # fmt: skip
+        self, x: NDArray[np.float64], value: float, fw_gap: float, upper_bound: float, guarantee: Guarantee,
+        status: Status, n_iter: int, n_lmo: int, time: float, trace: Trace, best_x: NDArray[np.float64],
+        best_value: float, method: str, note: str = "", phases: "tuple[Result, ...]" = (), phase: int | None = None,
+        n_starts: int = 1, n_best: int = 1, n_nodes: int = 0, lower_bound: float = -math.inf,
+        compiled: bool | None = None,
+    ) -> None:  # fmt: skip
         # The one that a frozen dataclass writes itself takes longer than twenty steps of a small solve.
         given = locals()
         del given["self"]
         object.__setattr__(self, "__dict__", given)
 
-    def __getattr__(self, name):
+    def _upper_bound_when_read(self, name: str) -> float:
         # Asked for what is not there only: a bound that was put off until somebody reads it.
         put_off = self.__dict__.get("_put_off")
         if name != "upper_bound" or put_off is None:
@@ -170,17 +203,20 @@ class Result:
         self.__dict__.pop("_put_off", None)
         return bound
 
-    def __getstate__(self):
+    if not TYPE_CHECKING:  # so that a misspelt name is an error for type checkers
+        __getattr__ = _upper_bound_when_read
+
+    def __getstate__(self) -> dict[str, Any]:
         # Copies and pickles hold the bound, not the problem that it is computed from.
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @property
-    def message(self):
+    def message(self) -> str:
         """Why the run stopped, as a sentence."""
         return f"{self.method}: {self.status.value}" + (f" ({self.note})" if self.note else "")
 
     @property
-    def gap(self):
+    def gap(self) -> float:
         """Distance of the value to its proven bound, relative to the value; infinite where no bound is known."""
         distance = min(self.upper_bound - self.value, self.value - self.lower_bound)
         if distance == 0.0 or self.value == 0.0:
@@ -188,19 +224,62 @@ class Result:
         return distance / abs(self.value)
 
     @property
-    def success(self):
+    def success(self) -> bool:
         """Whether the method did all it set out to do."""
         return self.status in (Status.CONVERGED, Status.COMPLETED, Status.OPTIMAL)
 
     @property
-    def ratio(self):
+    def ratio(self) -> float:
         """value / upper_bound: a proven fraction of the global maximum, or NaN where that says nothing."""
         if self.value >= 0.0 and 0.0 < self.upper_bound < math.inf:
             return min(1.0, self.value / self.upper_bound)
         return math.nan
 
+    def plot(self, axes: "tuple[Axes, Axes] | None" = None) -> "tuple[Axes, Axes]":
+        """Draws the value with its bound, and the gap, against the iteration.
 
-def with_bound(result, bound):
+        Parameters
+        ----------
+        axes : pair of matplotlib axes, optional
+            Where to draw; by default in a new figure of ``matplotlib.pyplot``.
+
+        Returns
+        -------
+        (Axes, Axes)
+            Of the value and of the gap; ``result.plot()[0].figure.savefig("run.png")`` keeps the picture.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib, which the extra ``plot`` brings.
+        """
+        from drsub_fast._plots import draw_trace
+
+        return draw_trace(self, axes)
+
+    def _rows(self) -> dict[str, str]:
+        bound = f"{self.upper_bound:.6g}" if math.isfinite(self.upper_bound) else "not known"
+        ratio = "" if math.isnan(self.ratio) else f" (the value is {100.0 * self.ratio:.4g} % of it)"
+        starts = f", {self.n_starts} starts" if self.n_starts > 1 else ""
+        code = {True: ", compiled", False: ", interpreted", None: ""}[self.compiled]
+        nodes = f", {self.n_nodes} nodes" if self.n_nodes else ""
+        return {
+            "value": f"{self.value:.6g}",
+            "proven bound": bound + ratio,
+            "Frank-Wolfe gap": f"{self.fw_gap:.3g}" if math.isfinite(self.fw_gap) else "not computed",
+            "guarantee": str(self.guarantee),
+            "work": f"{self.n_iter} steps, {self.n_lmo} oracle calls{starts}{nodes}, {self.time:.3g} s{code}",
+            "x": vector_text(self.x),
+        }
+
+    def __str__(self) -> str:
+        return as_text(self.message, self._rows())
+
+    def _repr_html_(self) -> str:
+        return as_html(self.message, self._rows())
+
+
+def with_bound(result: Result, bound: Callable[[float], float]) -> Result:
     """The same result with the upper bound ``bound(known)``, computed when it is first read.
 
     Parameters

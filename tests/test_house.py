@@ -14,6 +14,7 @@ PACKAGE = Path(ds.__file__).parent
 
 #: Folders, and modules beside them, from the ground up. A room imports from the floors below its own.
 FLOORS = (
+    ("_plots", "_records"),
     ("_checks", "_kinds", "errors", "result"),
     ("engine", "reference"),
     ("lp",),

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
@@ -51,3 +52,80 @@ def test_reading_and_comparing(answer):
         r.upper_bound = 1.0
     with pytest.raises(AttributeError, match="no attribute 'lower'"):
         getattr(r, "lower")  # noqa: B009
+
+
+def test_results_are_compared_by_their_entries(answer):
+    assert answer == replace(answer)
+    assert answer == replace(answer, x=answer.x.copy())
+    assert answer != replace(answer, x=answer.x + 1e-9)
+    assert answer != answer.value
+    assert replace(answer, fw_gap=float("nan")) == replace(answer, fw_gap=float("nan"))
+    assert answer.trace == replace(answer.trace, value=answer.trace.value.copy())
+    assert answer.trace != replace(answer.trace, value=answer.trace.value[:-1])
+
+
+@pytest.mark.parametrize("make", [
+    lambda: ds.map_dpp(np.eye(3) * 2.0, size=2),
+    lambda: ds.greedy(ds.Multilinear.cut(1.0 - np.eye(3)), size=1),
+    lambda: ds.maximize_stacked(h=np.ones((2, 3)), H=np.zeros((3, 3)), upper=np.ones(3), max_iter=3),
+    lambda: ds.Quadratic(-np.eye(2), np.ones(2)).check_dr(),
+])  # fmt: skip
+def test_every_record_is_equal_to_its_copy_and_has_a_text(make):
+    record = make()
+    assert record == copy.deepcopy(record)
+    assert str(record)
+
+
+def test_print_shows_a_short_table(answer):
+    text = str(with_bound(answer, lambda known: 0.75))
+    assert text.startswith("frank-wolfe: ")
+    assert f"value            {answer.value:.6g}" in text
+    assert "proven bound     0.75 (the value is" in text
+    assert max(map(len, text.splitlines())) <= 160
+    assert len(text.splitlines()) == 7
+
+
+def test_print_of_many_variables_is_short():
+    f = ds.Quadratic(np.zeros((500, 500)), np.r_[3.0, np.ones(1), np.zeros(498)])
+    text = str(ds.frank_wolfe(f, ds.Budget(3.0, np.ones(500)), max_iter=2))
+    assert "500 entries, " in text
+    assert len(text) < 1500
+
+
+def test_notebooks_show_the_same_table_escaped(answer):
+    html = replace(answer, note="x < y & z")._repr_html_()
+    assert "x &lt; y &amp; z" in html
+    assert f"<td style='text-align:left'>{answer.value:.6g}</td>" in html
+
+
+def test_plot_draws_value_bound_and_gap(answer, tmp_path):
+    from matplotlib import pyplot
+
+    pyplot.switch_backend("agg")
+    left, right = answer.plot()
+    np.testing.assert_array_equal(left.lines[0].get_ydata(), answer.trace.value)
+    assert {line.get_label() for line in left.lines} == {"value of the iterate", "value returned", "proven bound"}
+    assert right.get_yscale() == "log"
+    left.figure.savefig(tmp_path / "run.png")
+    assert answer.plot((left, right)) == (left, right)
+    pyplot.close("all")
+
+
+def test_plot_without_matplotlib_says_what_to_install(answer, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"pip install 'drsub_fast\[plot\]', or pip install '\.\[plot\]'"):
+        answer.plot()
+
+
+@pytest.mark.parametrize(("f", "text"), [
+    (ds.Multilinear.coverage([{0}, {0, 1}]), "Multilinear.coverage(n=2)"),
+    (ds.Multilinear.facility_location(np.ones((3, 2))), "Multilinear.facility_location(n=3)"),
+    (ds.Multilinear.flid([1.0, 2.0], np.ones((2, 1))), "Multilinear.flid(n=2)"),
+    (ds.Multilinear.cut(1.0 - np.eye(4)), "Multilinear.cut(n=4)"),
+    (ds.Multilinear.from_function(len, 2), "Multilinear.from_table(n=2)"),
+    (ds.Multilinear.sampled(len, 2), "Multilinear.sampled(n=2)"),
+    (ds.MeanField(ds.Multilinear.coverage([{0}])), "MeanField(Multilinear.coverage(n=1))"),
+])  # fmt: skip
+def test_an_objective_is_called_as_it_was_made(f, text):
+    assert repr(f) == text
+    assert f(np.full(f.n, 0.5)) == f.value(np.full(f.n, 0.5))

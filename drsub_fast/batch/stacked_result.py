@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from drsub_fast._records import Record, as_html, as_text
 from drsub_fast.result import Status
 
 Answer = namedtuple("Answer", "x value fw_gap upper_bound status n_iter n_lmo message")
 
 
-@dataclass(frozen=True)
-class StackedResult:
+@dataclass(frozen=True, eq=False)
+class StackedResult(Record):
     """Answers of a batch of B problems with n variables.
 
     ``result[i]`` is the answer to problem i as a namedtuple; a slice or an index array gives a `StackedResult`.
@@ -70,6 +71,26 @@ class StackedResult:
         messages = {new: self.messages[old] for new, old in enumerate(positions.tolist()) if old in self.messages}
         traces = [None if trace is None else trace[index] for trace in (self.trace_value, self.trace_fw_gap)]
         return StackedResult(*rows, messages, self.method, self.time, *traces)
+
+    def _table(self):
+        counts = {status: int((self.status == status).sum()) for status in dict.fromkeys(self.status.tolist())}
+        solved = self.value[np.isfinite(self.value)]
+        spread = f"{solved.min():.6g} to {solved.max():.6g}, mean {solved.mean():.6g}" if solved.size else "none"
+        gaps = self.fw_gap[np.isfinite(self.fw_gap)]
+        rows = {
+            "values": spread,
+            "largest gap": f"{gaps.max():.3g}" if gaps.size else "not computed",
+            "status": ", ".join(f"{count} {status.name}" for status, count in counts.items()),
+            "work": f"{self.n_iter.sum()} steps, {self.n_lmo.sum()} oracle calls, {self.time:.3g} s",
+        }
+        rows |= {f"problem {i}": message for i, message in list(self.messages.items())[:5]}
+        return f"{self.method}: {len(self)} problems with {self.x.shape[1]} variables", rows
+
+    def __str__(self):
+        return as_text(*self._table())
+
+    def _repr_html_(self):
+        return as_html(*self._table())
 
 
 def unsolved_stack(count, n, max_iter, method):

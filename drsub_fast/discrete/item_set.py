@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drsub_fast._records import Record
 
-@dataclass(frozen=True)
-class MapResult:
+
+@dataclass(frozen=True, eq=False)
+class MapResult(Record):
     """A set of items with a large determinant.
 
     Attributes

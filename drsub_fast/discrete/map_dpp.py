@@ -37,7 +37,7 @@ from drsub_fast.sets.budget import Budget
 _CONTINUOUS = "two-phase-frank-wolfe"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MapSolution(MapResult):
     """A set of items found by `map_dpp`, and what it is worth.
 

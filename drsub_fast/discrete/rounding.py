@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drsub_fast._checks import as_count, as_flag, as_items, as_seed, as_vector, one_of
+from drsub_fast._records import Record
 from drsub_fast.discrete.moves import improved
 from drsub_fast.discrete.packing import as_packing, require_down_closed
 from drsub_fast.discrete.pipage import INTEGRAL, better_end, can_pipage, pipage, random_end, rising_end
@@ -34,8 +35,8 @@ from drsub_fast.sets.problem import require_problem
 METHODS = ("auto", "pipage", "threshold", "randomized")
 
 
-@dataclass(frozen=True)
-class RoundedSet:
+@dataclass(frozen=True, eq=False)
+class RoundedSet(Record):
     """A set of items and what it is worth.
 
     Attributes

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from drsub_fast._checks import as_real, as_seed
+from drsub_fast._records import Record
 from drsub_fast.discrete.moves import improved
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.discrete.set_function import as_set_function
@@ -36,8 +37,8 @@ from drsub_fast.sets.base import FeasibleSet
 _BOUND_ROUNDS = 4
 
 
-@dataclass(frozen=True)
-class GreedySet:
+@dataclass(frozen=True, eq=False)
+class GreedySet(Record):
     """A set of items chosen by `greedy`.
 
     Attributes

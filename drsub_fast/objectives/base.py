@@ -58,6 +58,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drsub_fast._checks import as_count, as_function, as_real, as_seed, as_vector, one_of
+from drsub_fast._records import Record
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.stack import PROBLEM_AT
@@ -275,8 +276,8 @@ def _value_and_gradient(params, x, grad):
     return value
 
 
-@dataclass(frozen=True)
-class DRCheck:
+@dataclass(frozen=True, eq=False)
+class DRCheck(Record):
     """What `Objective.check_dr` found; true if it found no violation.
 
     Attributes
@@ -349,6 +350,10 @@ class Objective:
         grad = np.empty(self.n)
         run = _value_and_gradient if self.compiled else _value_and_gradient.interpreted
         return float(run(self._params, x, grad)), grad
+
+    def __call__(self, x):
+        """The same as `value`: f(x), for x of shape (n,)."""
+        return self.value(x)
 
     def value(self, x):
         """f(x), for x of shape (n,)."""

@@ -87,12 +87,13 @@ class Multilinear(Objective):
     """
 
     unit_box = True
+    _kind = ""
 
     def __init__(self):
         raise TypeError("choose a kind of set function: Multilinear.coverage, .facility_location, .cut, .flid, ..")
 
     def __repr__(self):
-        return f"{type(self).__name__}(n={self.n})"
+        return f"Multilinear.{self._kind}(n={self.n})"
 
     def set_value(self, items):
         """F(S) for an iterable of item indices."""
@@ -147,7 +148,7 @@ class Multilinear(Objective):
         rows = np.repeat(np.arange(len(sets)), [len(elements) for elements in sets])
         columns = np.array([numbers[element] for element in chain.from_iterable(sets)], dtype=np.int64)
         members = scipy.sparse.csr_array((weight[columns], (rows, columns)), shape=(len(sets), max(1, len(numbers))))
-        return MaximaExtension(np.zeros(len(sets)), members)
+        return MaximaExtension("coverage", np.zeros(len(sets)), members)
 
     @staticmethod
     def facility_location(W):
@@ -171,7 +172,7 @@ class Multilinear(Objective):
         4.0
         """
         W = _as_benefits(W)
-        return MaximaExtension(np.zeros(W.shape[0]), W)
+        return MaximaExtension("facility_location", np.zeros(W.shape[0]), W)
 
     @staticmethod
     def flid(utilities, W):
@@ -203,7 +204,7 @@ class Multilinear(Objective):
         """
         W = _as_benefits(W)
         utilities = as_vector(utilities, "utilities", n=W.shape[0])
-        return MaximaExtension(utilities - np.asarray(W.sum(axis=1)).ravel(), W, utilities)
+        return MaximaExtension("flid", utilities - np.asarray(W.sum(axis=1)).ravel(), W, utilities)
 
     @staticmethod
     def cut(adjacency):
@@ -497,7 +498,8 @@ class MaximaExtension(Multilinear):
     ``utilities`` are those of a FLID model, whose linear part is utilities - W 1; None otherwise.
     """
 
-    def __init__(self, linear, W, utilities=None):
+    def __init__(self, kind, linear, W, utilities=None):
+        self._kind = kind
         self.n, self.linear, self.utilities = linear.size, linear, utilities
         self._rows = W
 
@@ -537,7 +539,7 @@ class MaximaExtension(Multilinear):
     def restricted(self, items):
         """The extension on some of the items alone, in the order given."""
         utilities = None if self.utilities is None else self.utilities[items]
-        return MaximaExtension(self.linear[items], self.rows()[items], utilities)
+        return MaximaExtension(self._kind, self.linear[items], self.rows()[items], utilities)
 
     @property
     def W(self):
@@ -564,6 +566,8 @@ class MaximaExtension(Multilinear):
 
 class CutExtension(Quadratic, Multilinear):
     """Extension of the cut function of a graph: a quadratic, so the fast path for quadratics applies."""
+
+    _kind = "cut"
 
     def __init__(self, adjacency):
         self.adjacency = A = as_adjacency(adjacency, "adjacency")
@@ -640,6 +644,8 @@ register_objective(TableParams, objective_size=_table_size, objective_carve=_tab
 class TableExtension(Multilinear):
     """Extension of a set function given by all its values."""
 
+    _kind = "from_table"
+
     def __init__(self, values):
         values = as_vector(values, "values")
         n = values.size.bit_length() - 1
@@ -710,6 +716,7 @@ class SampledExtension(Multilinear):
     """Estimate of the extension of a Python set function, with common random numbers."""
 
     compiled = False
+    _kind = "sampled"
 
     def __init__(self, function, n, n_samples, seed, nonnegative, monotone):
         as_function(function, "function", optional=False)

@@ -28,6 +28,7 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_array, as_count, as_real, as_seed, as_symmetric, as_vector
+from drsub_fast._records import Record
 from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import (
@@ -213,8 +214,8 @@ def orthant_quadratic(H, h, c=0.0, *, alpha, shift=None):
     return Quadratic(signed, alpha * (Hs + h), constant)
 
 
-@dataclass(frozen=True)
-class OrthantProblem:
+@dataclass(frozen=True, eq=False)
+class OrthantProblem(Record):
     """A problem in the standard form, and the way back.
 
     Attributes
@@ -362,8 +363,8 @@ def infer_signs(Z):
     return np.where((Z < 0.0).any(axis=0), -1.0, 1.0)
 
 
-@dataclass(frozen=True)
-class OrthantCheck:
+@dataclass(frozen=True, eq=False)
+class OrthantCheck(Record):
     """What `check_orthant` found.
 
     Attributes

@@ -27,12 +27,14 @@ from drsub_fast.solvers.run import solver_upper
 #: max 1/2 x'Hx + h'x over {A x <= b, A_eq x = b_eq, lower <= x <= upper}; all arrays dense.
 QuadraticProgram = namedtuple("QuadraticProgram", "H h A b upper A_eq b_eq lower")
 
-#: A node in unit-box form: f = constant + 1/2 y'Hy + h'y at x = lower, but x[free] = lower[free] + width * y. With
+#: A node in unit-box form: f <= constant + 1/2 y'Hy + h'y at x = lower, but x[free] = lower[free] + width * y. With
 #: z = (1, y), ``rows`` z >= 0 and ``equations`` z = 0, the latter up to ``slack``, which covers the rounding of
 #: their constants.
 UnitForm = namedtuple("UnitForm", "constant H h rows equations slack lower free width")
 
 _EPS = 2.0**-52
+#: A variable whose range is narrower than this part of its size counts as fixed; what that changes is allowed for.
+_NARROW = 1e-13
 
 
 def _dense(matrix):
@@ -86,16 +88,20 @@ def smaller_box(A, b, lower, upper):
     return None if (upper < lower - 8 * _EPS * np.abs(lower)).any() else (lower, np.maximum(upper, lower))
 
 
-def _unit_rows(A, b, lower, free, width):
-    """Rows (d, -a) of {A x <= b} in y, divided by their largest entry, and the rounding of d."""
+def _unit_rows(A, b, lower, free, width, fixed):
+    """Rows (d, -a) of {A x <= b} in y, divided by their largest entry, and the rounding of d.
+
+    ``fixed`` (n,) is the width of the variables that count as fixed, 0 for the others.
+    """
     terms = np.abs(b) + np.abs(A) @ np.abs(lower)
     left = b - A @ lower
     rows = np.column_stack([left, -A[:, free] * width])
     scale = np.abs(rows).max(axis=1, initial=0.0)
     scale[scale == 0.0] = 1.0
-    exact = not lower.any()
-    slack = np.zeros(len(rows)) if exact else 4 * _EPS * len(lower) * terms / scale
-    return rows / scale[:, None], slack
+    slack = np.abs(A) @ fixed
+    if lower.any():
+        slack = slack + 4 * _EPS * len(lower) * terms
+    return rows / scale[:, None], slack / scale
 
 
 def unit_form(program, lower, upper):
@@ -106,12 +112,13 @@ def unit_form(program, lower, upper):
         return None
     lower, upper = box
     H, h = program.H, program.h
-    free = np.flatnonzero(upper > lower)
-    width = (upper - lower)[free]
-    rows, slack = _unit_rows(program.A, program.b, lower, free, width)
+    moves = upper - lower > _NARROW * (np.abs(lower) + np.abs(upper))
+    free = np.flatnonzero(moves)
+    width, fixed = (upper - lower)[free], np.where(moves, 0.0, upper - lower)
+    rows, slack = _unit_rows(program.A, program.b, lower, free, width, fixed)
     rows[:, 0] += slack
     rows = rows[rows[:, 0] + np.minimum(rows[:, 1:], 0.0).sum(axis=1) < 0.0]
-    equations, slack = _unit_rows(program.A_eq, program.b_eq, lower, free, width)
+    equations, slack = _unit_rows(program.A_eq, program.b_eq, lower, free, width, fixed)
     used = (equations[:, 1:] != 0.0).any(axis=1)
     equations, slack = equations[used], slack[used]
     loose = np.ones(len(free), bool)
@@ -121,8 +128,14 @@ def unit_form(program, lower, upper):
         loose &= ~(-plain[:, 1:] >= plain[:, :1] * (1.0 - 1e-12)).any(axis=0)
     extra = np.eye(len(free))[loose]
     Hx = H @ lower
+    most = np.maximum(np.abs(lower), np.abs(upper))
+    rounding = fixed @ (np.abs(h) + np.abs(H) @ most)
+    if lower.any():
+        slopes = np.abs(h) + np.abs(H) @ np.abs(lower)
+        rounding += 4 * _EPS * len(lower) * (np.abs(lower) @ slopes + width @ slopes[free])
+    constant = float(lower @ (0.5 * Hx + h) + rounding)
     return UnitForm(
-        float(lower @ (0.5 * Hx + h)), H[np.ix_(free, free)] * np.outer(width, width), (h + Hx)[free] * width,
+        constant, H[np.ix_(free, free)] * np.outer(width, width), (h + Hx)[free] * width,
         np.vstack([rows, np.column_stack([np.ones(len(extra)), -extra])]), equations, slack, lower, free, width,
     )  # fmt: skip
 

@@ -41,8 +41,9 @@ _Step = namedtuple("_Step", "certificate reached error Z")
 _INTERIOR = 48
 #: The first-order method is given up after this many steps.
 _MOST_STEPS = 4000
-#: A box counts as much smaller where its mean width is below this part of the node's.
-_SMALLER = 0.7
+#: A box counts as much smaller where its mean width is below this part of the node's: at 0.7 the steps that the
+#: method has done are worth more than the smaller box (n = 100, 1e-4: 2.9 s without, 11 s with it).
+_SMALLER = 0.3
 
 
 def _interior_steps(relaxed, scale):

@@ -14,8 +14,8 @@ import numpy as np
 #: max f over P: ``upper`` is the solvers' bound of the variables, ``x`` a good point of the set, ``value`` = f(x).
 Problem = namedtuple("Problem", "f P upper x value")
 
-#: Operations that a call of numpy costs beside its arithmetic: about a microsecond.
-CALL = 2000
+#: Operations that a call of numpy costs beside its arithmetic: a few microseconds.
+CALL = 5000
 
 #: Operations a second that a step is expected to reach at most, when the clock is to be kept.
 SPEED = 2e9

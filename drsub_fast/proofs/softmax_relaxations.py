@@ -180,14 +180,17 @@ def softmax_steps(problem):
     if not isinstance(f, Softmax) or not f.dr_submodular_on(upper):
         return
     n = f.n
-    price = 8 * n**3 + 100 * n**2 + 60 * CALL
+    price = 8 * n**3 + 100 * n**2 + 40 * CALL
     yield math.inf, price
     M = f.L - np.eye(n)
+    least = math.inf
     for bound, _ in search(separable(M), P, upper, x, f.unit_box):
+        least = min(least, bound)
         yield bound, price
     if upper.max(initial=0.0) <= 1.0:
         yield math.inf, price + n * (n + CALL)
         for bound, _ in search(spectral_split(M, P, upper), P, upper, x, f.unit_box):
+            least = min(least, bound)
             yield bound, price
     weight = top = x + 1e-3
     for _ in range(_ROUNDS):
@@ -195,4 +198,6 @@ def softmax_steps(problem):
         for bound, point in search(block_sum(M, grow_blocks(M, weight)), P, upper, x, f.unit_box):
             top = point
             yield bound, price
-        weight = 0.5 * weight + 0.5 * (top + 1e-4)
+        if bound > least:
+            return
+        weight, least = 0.5 * weight + 0.5 * (top + 1e-4), bound

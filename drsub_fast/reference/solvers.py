@@ -7,6 +7,7 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_count, as_real, one_of
+from drsub_fast._records import Record
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.reference.problem import as_function, as_region, project, start, vertex
 
@@ -18,8 +19,8 @@ class ReferenceTrace(NamedTuple):
     fw_gap: np.ndarray
 
 
-@dataclass(frozen=True)
-class ReferenceResult:
+@dataclass(frozen=True, eq=False)
+class ReferenceResult(Record):
     """What a reference solver returns.
 
     Attributes

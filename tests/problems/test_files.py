@@ -5,7 +5,7 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse
-from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, OptimizeResult, minimize
+from scipy.optimize import Bounds, LinearConstraint
 
 import drsub_fast as ds
 from drsub_fast.problems.files import read_problem, write_problem
@@ -22,79 +22,6 @@ def convex_problem(seed=0, n=4, m=3):
     h = -n * rng.random(n) * 3
     A, b = rng.random((m, n)), np.ones(m)
     return H, h, A, b
-
-
-def test_minimize_finds_the_maximum_of_the_negative():
-    H, h, A, b = convex_problem()
-    constraints = [LinearConstraint(A[:2], ub=b[:2]), LinearConstraint(scipy.sparse.csr_array(A[2:]), ub=b[2:])]
-    result = minimize(
-        lambda x, shift: x @ H @ x / 2 + h @ x + shift, np.zeros(4), args=(2.0,), jac=lambda x, shift: H @ x + h,
-        bounds=Bounds(0.0, 1.0), constraints=constraints, tol=1e-7,
-        method=ds.scipy_method("fully-corrective-frank-wolfe"),
-    )  # fmt: skip
-    reference = minimize(
-        lambda x: x @ H @ x / 2 + h @ x + 2.0, np.zeros(4), jac=lambda x: H @ x + h, bounds=[(0, 1)] * 4,
-        constraints=LinearConstraint(A, ub=b), method="SLSQP", options={"ftol": 1e-12},
-    )  # fmt: skip
-    assert isinstance(result, OptimizeResult)
-    assert result.fun == pytest.approx(reference.fun, rel=1e-6)
-    assert np.allclose(result.jac, H @ result.x + h)
-    assert result.success
-    assert result.lower_bound <= result.fun
-    assert result.nfev > 0
-    assert result.njev > 0
-    assert set(["x", "fun", "jac", "nit", "nfev", "njev", "success", "status", "message"]) <= set(result)
-
-
-def test_minimize_moves_lower_bounds_and_uses_differences_without_a_gradient():
-    H, h, *_ = convex_problem()
-    lower = np.array([0.1, 0.0, 0.2, 0.05])
-    result = minimize(
-        lambda x: x @ H @ x / 2 + h @ x, lower, bounds=[(low, 1.0) for low in lower],
-        method=ds.scipy_method("frank-wolfe"), options={"maxiter": 300, "step_size": "exact"},
-    )  # fmt: skip
-    reference = minimize(
-        lambda x: x @ H @ x / 2 + h @ x, lower, jac=lambda x: H @ x + h, bounds=[(low, 1.0) for low in lower]
-    )
-    assert result.fun == pytest.approx(reference.fun, rel=1e-3)
-    assert (result.x >= lower).all()
-
-
-def test_minimize_reports_to_callbacks_of_both_signatures():
-    seen = []
-
-    def by_point(x):
-        seen.append(x)
-
-    def by_result(intermediate_result):
-        seen.append(intermediate_result.fun)
-        raise StopIteration
-
-    options = {"bounds": [(1.0, 2.0)], "jac": lambda x: 2 * (x - 1.5), "options": {"max_iter": 3}}
-    for callback in (by_point, by_result):
-        result = minimize(
-            lambda x: (x[0] - 1.5) ** 2, [1.0], callback=callback, method=ds.scipy_method("frank-wolfe"), **options
-        )
-    assert seen[0].shape == (1,)
-    assert 1.0 <= seen[0][0] <= 2.0
-    assert result.status == list(ds.Status).index(ds.Status.CALLBACK)
-
-
-def test_minimize_refuses_what_a_method_cannot_take():
-    covering = LinearConstraint([[1.0, 1.0]], lb=0.5)
-    options = {"bounds": [(0, 1), (0, 1)], "jac": lambda x: -np.ones(2)}
-    with pytest.raises(ds.UnsupportedError, match="row 0 has a lower side"):
-        minimize(lambda x: -x.sum(), [0.0, 0.0], constraints=covering, method=ds.scipy_method("two-phase-frank-wolfe"),
-                 **options)  # fmt: skip
-    result = minimize(lambda x: x.sum(), [0.5, 0.5], constraints=covering, method=ds.scipy_method("frank-wolfe"),
-                      **options | {"jac": lambda x: np.ones(2)})  # fmt: skip
-    assert result.fun == pytest.approx(0.5)
-    ball = NonlinearConstraint(lambda x: x @ x, 0.0, 1.0)
-    for constraint in (ball, {"type": "ineq", "fun": lambda x: x[0]}):
-        with pytest.raises(ds.UnsupportedError, match=r"is not a scipy\.optimize\.LinearConstraint"):
-            minimize(lambda x: -x.sum(), [0.0, 0.0], constraints=[constraint], method=ds.scipy_method(), **options)
-    with pytest.raises(ValueError, match="unknown method"):
-        ds.scipy_method("SLSQP")
 
 
 def test_a_polytope_comes_from_bounds_and_constraints():

@@ -68,3 +68,17 @@ def test_an_interrupt_keeps_the_best_bound(monkeypatch):
     bound = first_order_bound(quadratic_program(f, P), gap=1e-9)
     assert len(calls) == 4
     assert best <= bound < ds.certificates.linear_bound(f, P) - f.c
+
+
+@pytest.mark.parametrize("P", [ds.Box([1.0, 2.0]), ds.Simplex(2), ds.Budget(1.0, [1.0, 1.0])])
+def test_a_constant_function(P):
+    f = ds.Quadratic(np.zeros((2, 2)), np.zeros(2), 3.0)
+    assert 0.0 <= first_order_bound(quadratic_program(f, P), max_steps=50) <= 1e-9
+
+
+def test_a_set_of_one_point_and_fixed_variables():
+    f = ds.Quadratic([[-1.0, -1.0], [-1.0, -2.0]], [1.0, 3.0])
+    assert first_order_bound(quadratic_program(f, ds.Box([0.0, 0.0]))) == 0.0
+    P = ds.GeneralPolytope(A_eq=[[1.0, 0.0]], b_eq=[0.5], upper=[1.0, 1.0])
+    # f(0.5, x) = 0.375 + 2.5 x - x^2.
+    assert 1.875 <= first_order_bound(quadratic_program(f, P), gap=1e-6) <= 1.875 + 1e-4

@@ -9,6 +9,8 @@ import pytest
 import drsub_fast as ds
 from drsub_fast import certificates
 from drsub_fast.proofs import item_sets, softmax_relaxations
+from drsub_fast.proofs.rungs import Problem
+from drsub_fast.proofs.softmax_branching import seen_from, softmax_branching_steps
 
 
 def corners(n):
@@ -169,8 +171,44 @@ def test_blocks_are_a_partition_and_semidefinite():
     assert all(np.linalg.eigvalsh(M[np.ix_(block, block)])[0] > 0.0 for block in blocks)
 
 
-def test_the_bound_of_a_hundred_items():
-    f, P = ds.instances.softmax_uniform(40, 20, 3)
+@pytest.mark.parametrize("seed", range(8))
+def test_branching_closes_the_gap_of_a_softmax(seed):
+    random = np.random.default_rng(seed)
+    n = 4
+    f = softmax(random, n)
+    P = (
+        ds.Box(np.ones(n)),
+        ds.Budget(2.0, np.ones(n)),
+        ds.PartitionMatroid([0, 0, 1, 1], 1.0),
+        ds.Polytope(0.2 + random.random((2, n)), np.ones(2), np.ones(n)),
+    )[seed % 4]
+    best = ds.global_maximum(f, P, gap=1e-6)
+    problem = Problem(f, P, P.upper, best.x, best.value)
+    bounds = [bound for bound, _ in itertools.islice(softmax_branching_steps(problem), 60)]
+    assert min(bounds) >= best.value - 1e-9
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[-1] <= best.value + 0.02 * abs(best.value) + 1e-9
+
+
+def test_a_set_seen_from_one_of_its_points():
+    random = np.random.default_rng(1)
+    ones = np.ones(4)
+    for P in (
+        ds.Budget(2.0, ones),
+        ds.PartitionMatroid([0, 1, 0, 1], 1.0),
+        ds.Polytope(random.random((2, 4)), ones[:2], ones),
+    ):
+        x = 0.5 * P.lmo(random.random(4))
+        rest = seen_from(P, x, P.upper - x)
+        v = rest.lmo(random.random(4))
+        assert P.contains(x + v)
+        assert not rest.contains(v + 0.1) or P.contains(x + v + 0.1)
+    assert seen_from(ds.Budget(1.0, ones), 0.5 * ones, 0.5 * ones) is None
+    assert seen_from(ds.Simplex(4), 0.0 * ones, ones) is None
+
+
+def test_the_bound_of_twenty_items():
+    f, P = ds.instances.softmax_uniform(20, 10, 3)
     f = ds.Softmax(2.0 * f.L)
     r = ds.maximize(f, P)
     bound = certificates.upper_bound(f, P, value=r.value, x=r.x)

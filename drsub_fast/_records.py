@@ -1,0 +1,58 @@
+"""Equality of records that hold arrays, and how records are shown."""
+
+from dataclasses import fields
+from html import escape
+from typing import Any
+
+import numpy as np
+
+
+class Record:
+    """A dataclass that compares field by field, arrays by their entries, NaN equal to NaN.
+
+    The equality that a dataclass writes itself raises for arrays. Declare the class with ``eq=False``.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self is other or all(
+            _equal(getattr(self, item.name), getattr(other, item.name))
+            for item in fields(self)  # type: ignore[arg-type]
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        a, b = np.asarray(a), np.asarray(b)
+        return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    return bool(a == b or (a != a and b != b))
+
+
+def as_text(title: str, rows: dict[str, str]) -> str:
+    """A title and lines of names and texts, one below the other."""
+    width = max(map(len, rows))
+    return "\n".join([title, *(f"  {name:<{width}}  {text}" for name, text in rows.items())])
+
+
+def as_html(title: str, rows: dict[str, str]) -> str:
+    """The same as a table for notebooks."""
+    cells = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(text)}</td></tr>"
+        for name, text in rows.items()
+    )
+    return f"<table><caption style='text-align:left'>{escape(title)}</caption><tbody>{cells}</tbody></table>"
+
+
+def vector_text(x: Any) -> str:
+    """A short vector in full; of a longer one how many entries are not 0, and its largest ones."""
+    if x.size <= 8:
+        return np.array2string(x, precision=4, suppress_small=True, max_line_width=120)
+    used = np.flatnonzero(x)
+    largest = used[np.argsort(-np.abs(x[used]), kind="stable")[:3]]
+    shown = ", ".join(f"x[{i}] = {x[i]:.4g}" for i in largest)
+    return f"{x.size} entries, {used.size} of them not 0" + (f"; the largest: {shown}" if shown else "")
