@@ -46,6 +46,7 @@ from drsub_fast.sets.box import Box
 from drsub_fast.sets.budget import Budget
 from drsub_fast.sets.general import GeneralPolytope
 from drsub_fast.sets.knapsack import Knapsack
+from drsub_fast.sets.laminar import LaminarMatroid
 from drsub_fast.sets.matching import MatchingPolytope
 from drsub_fast.sets.partition import PartitionMatroid
 from drsub_fast.sets.polytope import Polytope
@@ -76,6 +77,7 @@ __all__ = [
     "Guarantee",
     "ItemSelector",
     "Knapsack",
+    "LaminarMatroid",
     "LogisticNonconvex",
     "MapResult",
     "MapSolution",

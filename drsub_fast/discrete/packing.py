@@ -16,6 +16,7 @@ from drsub_fast.errors import UnsupportedError
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.knapsack import DisjointKnapsacks
+from drsub_fast.sets.laminar import LaminarMatroid
 from drsub_fast.sets.polytope import Polytope
 
 #: Part of a capacity that a load may exceed it by: rounding.
@@ -47,8 +48,8 @@ class Packing:
     def __init__(self, rows, weights, capacity, upper, most=None):
         self.n = upper.size
         slack = _SLACK * np.maximum(capacity, 1e-300)
-        totals = np.bincount(rows.ravel(), weights.ravel(), minlength=capacity.size)
-        binds = totals > capacity + slack
+        totals = np.bincount(rows.ravel(), weights.ravel(), minlength=capacity.size + 1)
+        binds = totals > np.append(capacity + slack, np.inf)
         keep = binds[rows].any(axis=0)
         rows, weights = rows[:, keep], weights[:, keep]
         free = capacity.size
@@ -69,8 +70,8 @@ class Packing:
 
     @property
     def n_sides(self):
-        """The most rows that an item is in: 2 for a matching."""
-        return self.rows.shape[1]
+        """The most rows that an item is in that are not nested: 2 for a matching."""
+        return min(self.rows.shape[1], 1) if self.nested else self.rows.shape[1]
 
     @property
     def depth(self):
@@ -205,6 +206,10 @@ def _of_set(P):
         if P.capacities.size == 1 and (P.weights == 1.0).all():
             return _count(P.upper, int(np.floor(P.capacities[0] * (1.0 + _SLACK))))
         return Packing(P.groups[:, None], P.weights[:, None], P.capacities, P.upper)
+    if isinstance(P, LaminarMatroid):
+        family = Packing(*_by_items(P.A), P.b, P.upper)
+        family.nested = True
+        return family
     if isinstance(P, Polytope):
         return Packing(*_by_items(P.A), P.b, P.upper)
     return ByMembership(P)
@@ -242,12 +247,12 @@ class ByMembership(Packing):
 
 
 def _by_items(A):
-    """(rows, weights), each (n, p): the nonzeros of every column of A, filled up with row 0 and weight 0."""
+    """(rows, weights), each (n, p): the nonzeros of every column of A, filled up with the row after the last one."""
     A = scipy.sparse.csc_array(A)
     counts = np.diff(A.indptr)
     p = int(counts.max(initial=0))
     place = np.arange(A.nnz) - np.repeat(A.indptr[:-1], counts)
     item = np.repeat(np.arange(A.shape[1]), counts)
-    rows, weights = np.zeros((A.shape[1], p), np.int64), np.zeros((A.shape[1], p))
+    rows, weights = np.full((A.shape[1], p), A.shape[0]), np.zeros((A.shape[1], p))
     rows[item, place], weights[item, place] = A.indices, A.data
     return rows, weights

@@ -6,14 +6,17 @@ expectation of every entry.
 Items of disjoint groups (a budget, a partition matroid, a knapsack) move in pairs within a group, along
 e_i / w_i - e_j / w_j, until one of them is 0 or 1; the other meets the next fractional item of its group. Edges of a
 bipartite graph move along a cycle, or a path between two nodes of fractional degree 1, of fractional edges: t onto
-its odd and -t onto its even edges.
+its odd and -t onto its even edges. Items of nested sets move in pairs within the innermost sets first; the one that is
+left fractional goes on to the set around.
 """
 
 import numpy as np
+import scipy
 
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.knapsack import DisjointKnapsacks
+from drsub_fast.sets.laminar import LaminarMatroid
 from drsub_fast.sets.matching import MatchingPolytope
 
 #: Distance from 0 or 1 below which an entry counts as integral.
@@ -22,7 +25,7 @@ INTEGRAL = 1e-9
 
 def can_pipage(P):
     """Whether `pipage` knows the set."""
-    return isinstance(P, (Box, DisjointKnapsacks, MatchingPolytope))
+    return isinstance(P, (Box, DisjointKnapsacks, MatchingPolytope, LaminarMatroid))
 
 
 def pipage(P, x, choose):
@@ -31,7 +34,7 @@ def pipage(P, x, choose):
     Raises
     ------
     UnsupportedError
-        For another set than Box, Budget, PartitionMatroid, Knapsack or MatchingPolytope.
+        For another set than Box, Budget, PartitionMatroid, Knapsack, LaminarMatroid or MatchingPolytope.
     """
     x = np.where(P.upper >= 1.0 - INTEGRAL, x, 0.0)
     if isinstance(P, Box):
@@ -44,9 +47,9 @@ def pipage(P, x, choose):
         return _by_groups(choose, _snapped(x * scale[P.groups]), P.groups, P.weights, capacity)
     if isinstance(P, MatchingPolytope):
         return _by_lines(choose, P, x)
-    raise UnsupportedError(
-        f"pipage cannot treat a {type(P).__name__}; it can a Box, Budget, PartitionMatroid, Knapsack, MatchingPolytope"
-    )
+    if isinstance(P, LaminarMatroid):
+        return _by_nested_sets(choose, P, x)
+    raise UnsupportedError(f"pipage cannot treat a {type(P).__name__}; it treats groups, nested sets and matchings")
 
 
 def better_end(g):
@@ -108,6 +111,39 @@ def _by_groups(choose, x, groups, weights, capacity):
             up, down = _moved(x, [i], np.ones(1), 1.0 - x[i]), _moved(x, [i], np.ones(1), -x[i])
             x = choose(x, up, down, 1.0 - x[i], x[i]) if fits else down
     return x
+
+
+def _by_nested_sets(choose, P, x):
+    """Pairs within the sets of a laminar family, from the innermost ones outwards."""
+    forest, ones = P.params(), np.ones(P.n)
+    capacity, load = np.floor(forest.capacity + INTEGRAL), P.A @ x
+    # Fractional capacities: items of a set whose whole capacity they exceed are scaled down.
+    scale = np.where(load > np.floor(P.b + INTEGRAL), np.floor(P.b + INTEGRAL) / np.maximum(load, 1e-300), 1.0)
+    inside = scipy.sparse.coo_array(P.A)
+    smallest = ones.copy()
+    np.minimum.at(smallest, inside.col, scale[inside.row])
+    x = _snapped(x * smallest)
+    waiting = [[] for _ in range(capacity.size + 1)]
+    for j in np.flatnonzero((x > 0.0) & (x < 1.0)):
+        waiting[forest.inner[j]].append(j)
+    for s in [*range(capacity.size - 1, -1, -1), -1]:
+        members = waiting[s]
+        if s == -1:  # items outside of all sets, and those that the outermost sets left over
+            for j in members:
+                x = _alone(choose, P, x, j)
+            return x
+        while len(members) > 1:
+            i, j = members[-2:]
+            x = _pair(choose, x, i, j, ones)
+            members = members[:-2] + [a for a in (i, j) if 0.0 < x[a] < 1.0]
+        waiting[forest.parent[s]] += members
+    return x
+
+
+def _alone(choose, P, x, j):
+    """The end of larger value for one fractional item, 1 only if it fits."""
+    up, down = _moved(x, [j], np.ones(1), 1.0 - x[j]), _moved(x, [j], np.ones(1), -x[j])
+    return choose(x, up, down, 1.0 - x[j], x[j]) if P.contains(np.floor(up + INTEGRAL)) else down
 
 
 def _pair(choose, x, i, j, weights):

@@ -139,6 +139,7 @@ def read_problem(path):
     partition-matroid      groups, capacities (one or one for each), [upper]       `PartitionMatroid`
     ball                   radius, n or upper                                      `Ball`
     general-polytope       [A, b], [A_eq, b_eq], [lower], upper                    `GeneralPolytope`
+    laminar-matroid        sets (0 or 1), capacities, [upper]                      `LaminarMatroid`
     matching-polytope      edges, n_left, n_right, [capacities], [upper]           `MatchingPolytope`
     =====================  ======================================================  =============================
 

@@ -65,6 +65,7 @@ SET_CASES = {
     ),
     "general-polytope-equations": ds.GeneralPolytope(A_eq=np.ones((1, N)), b_eq=[1.0], upper=np.ones(N)),
     "matching-polytope": ds.MatchingPolytope(EDGES, 2, 2, [1.0, 2.0, 1.0, 1.5], [1.0, 1.0, 0.5, 1.0]),
+    "laminar-matroid": ds.LaminarMatroid([range(N), [0, 1]], [2.0, 0.5], [1.0, 1.0, 0.5, 1.0]),
 }
 
 
