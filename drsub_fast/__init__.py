@@ -51,6 +51,7 @@ from drsub_fast.sets.matching import MatchingPolytope
 from drsub_fast.sets.partition import PartitionMatroid
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.simplex import Simplex
+from drsub_fast.solvers.boosted_gradient import boosted_gradient
 from drsub_fast.solvers.continuous_greedy import monotone_frank_wolfe, nonmonotone_frank_wolfe
 from drsub_fast.solvers.double_greedy import double_greedy
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
@@ -104,6 +105,7 @@ __all__ = [
     "Status",
     "Trace",
     "UnsupportedError",
+    "boosted_gradient",
     "certificates",
     "check_orthant",
     "constants",

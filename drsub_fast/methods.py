@@ -15,6 +15,7 @@ from drsub_fast.proofs.rungs import CALL, gradient_price
 from drsub_fast.result import Status, with_bound
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
+from drsub_fast.solvers.boosted_gradient import boosted_gradient
 from drsub_fast.solvers.continuous_greedy import (
     monotone_frank_wolfe,
     monotone_options,
@@ -33,6 +34,7 @@ from drsub_fast.solvers.run import now, solver_upper
 from drsub_fast.solvers.two_phase import subroutines, two_phase_frank_wolfe
 
 for _method in (
+    Method("boosted-gradient", boosted_gradient, "Boosted gradient", marker="d", colour="tab:pink"),
     Method(
         "double-greedy", double_greedy, "Double greedy", Status.COMPLETED, needs=("down-closed", "box"),
         marker="*", colour="tab:olive",
@@ -82,8 +84,10 @@ def _bounded_method(f, P):
         return None, "", "f is not finite at 0, where the methods with a bound begin"
     if P.is_down_closed and f.monotone_on(upper):
         return monotone_frank_wolfe, "continuous greedy adds its 1 - 1/e bound", "f is monotone"
-    if isinstance(P, Box) and f.nonnegative_on(upper) is not False:
+    if isinstance(P, Box) and f.value(np.zeros(f.n)) + f.value(upper) >= 0.0:
         return double_greedy, "double greedy adds its 1/2 bound", "the set is a box"
+    if f.monotone_on(upper):
+        return boosted_gradient, "the boosted gradient adds its 1 - 1/e bound", "f is monotone, the set not down-closed"
     if not P.is_down_closed:
         return mualem_feldman, "the method of Mualem and Feldman adds its bound", "the set is not down-closed"
     return None, "", "the set is down-closed, so a second phase keeps the 1/4 bound of Algorithm 1"
@@ -136,8 +140,9 @@ def maximize(
     method : str
         A name in `METHODS`, or "auto" for the best value for the time: a multi-start of local solves (`multi_start`),
         joined by the method whose bound is the best that applies: continuous greedy for monotone f (1 - 1/e),
-        double greedy for boxes (1/2), a second phase for other down-closed sets (1/4), Mualem and Feldman's
-        method for the rest. The better answer is returned with that bound; `message` says why.
+        double greedy for boxes (1/2), a second phase for other down-closed sets (1/4), for the rest the boosted
+        gradient if f is monotone (1 - 1/e), else Mualem and Feldman's method. The better answer is returned with that
+        bound; `message` says why.
     n_starts : int, optional
         Starts of a multi-start run; by default as many as a budget of counted operations pays (see
         `multi_start`), 2 for objectives given in Python.

@@ -293,9 +293,15 @@ def with_bound(result: Result, bound: Callable[[float], float]) -> Result:
     -------
     Result
     """
-    known, value = result.upper_bound, result.value
+    known, top = result.upper_bound, max(result.value, result.best_value)
+
+    def put_off():
+        least = bound(known)
+        # A value above a bound by more than rounding contradicts what the bound rests on, say a wrong declaration.
+        return max(least, top) if top - least <= 1e-9 * max(abs(top), abs(least)) else math.inf
+
     other = object.__new__(Result)
     other.__dict__.update(vars(result))
     del other.__dict__["upper_bound"]
-    other.__dict__["_put_off"] = lambda: max(bound(known), value)
+    other.__dict__["_put_off"] = put_off
     return other

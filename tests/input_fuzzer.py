@@ -304,6 +304,7 @@ CALLS = {
         ),
     ),
     "monotone_frank_wolfe": solver(ds.monotone_frank_wolfe),
+    "boosted_gradient": solver(ds.boosted_gradient, **X0, **TOL),
     "mualem_feldman": solver(ds.mualem_feldman),
     "multi_start": solver(
         ds.multi_start, n_starts=("count none", 2), seed=("seed", 0), n_jobs=("count negative none", 1), **X0, **TOL

@@ -12,6 +12,8 @@ Two gradients are kept up to date: O(n) a coordinate for quadratics.
 import math
 from collections import namedtuple
 
+import numpy as np
+
 from drsub_fast._checks import as_count
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, slope
@@ -28,7 +30,7 @@ from drsub_fast.result import Guarantee, Status
 from drsub_fast.sets.base import OK
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
-from drsub_fast.solvers.promise import NONNEGATIVE, Promise
+from drsub_fast.solvers.promise import Premise, Promise
 from drsub_fast.solvers.run import (
     BREAK,
     CLOSING,
@@ -50,9 +52,15 @@ from drsub_fast.solvers.run import (
 
 DoubleGreedyOptions = namedtuple("DoubleGreedyOptions", "n")
 
-_PROMISE = Promise(
-    0.5, "f(x) >= f(x*)/2 + [f(0) + f(upper)]/4 (Bian, Buhmann, Krause 2019, DR-DoubleGreedy)", NONNEGATIVE
-)
+
+def _ends_are_nonnegative(f, upper):
+    return bool(f.value(np.zeros(f.n)) + f.value(upper) >= 0.0)
+
+
+#: The analysis needs no sign of f but at the two corners: in between f may be negative.
+_CORNERS = Premise("corners", "f(0) + f(upper) >= 0", _ends_are_nonnegative, lambda values: "")
+
+_PROMISE = Promise(0.5, "f(x) >= f(x*)/2 + [f(0) + f(upper)]/4 (Bian, Buhmann, Krause 2019, DR-DoubleGreedy)", _CORNERS)
 _UNFINISHED = Guarantee(None, "none: not all coordinates were gone through")
 
 

@@ -177,8 +177,8 @@ def multi_start(
         Feasible set.
     n_starts : int, optional
         Number of starts; the first is 0 (or the set's own point), the others are vertices of random costs. By default
-        `default_starts`, and for quadratics as many more as a budget of counted operations pays, up to 12 n and 96, or
-        2 n where that is more.
+        `default_starts`, and as many more as a budget of counted operations pays, up to 12 n and 96, or 2 n where
+        that is more; 2 for objectives given in Python.
     seed : int
         Seed of the random costs.
     x0 : array_like, shape (n,), optional
@@ -292,12 +292,13 @@ class _Starts:
     def affordable(self):
         """How many starts the budget of operations pays, by what those so far took."""
         f, P = self.run.f, self.run.P
-        if not isinstance(f, Quadratic):
+        if not f.compiled:
             return 0
         n = f.n
+        gradient = n * n if isinstance(f, Quadratic) else 2 * f.operations + 50 * n
         oracle = 8 * n if projects_by_kernel(P) else 4 * n * len(P.b) if isinstance(P, Polytope) else math.inf
         steps, calls = self.counts.mean(axis=0)
-        price = (steps + 1.0) * n * n + (calls + 1.0) * oracle
+        price = (steps + 1.0) * gradient + (calls + 1.0) * oracle
         return int(min((_BUDGET if self.run.compiled else _PLAIN_BUDGET) / price, _most_starts(n)))
 
     def solve(self, n_jobs):

@@ -21,6 +21,7 @@ METHODS = {
     "fully corrective": (ds.fully_corrective_frank_wolfe, {"max_iter": 10}),
     "projected gradient": (ds.projected_gradient, {"max_iter": 4}),
     "spectral": (ds.projected_gradient, {"max_iter": 4, "step_size": "spectral"}),
+    "boosted gradient": (ds.boosted_gradient, {"max_iter": 5}),
     "mualem-feldman": (ds.mualem_feldman, {"max_iter": 5}),
     "multi-start": (ds.multi_start, {"n_starts": 2, "max_iter": 10}),
     "maximize": (ds.maximize, {}),

@@ -37,6 +37,7 @@ METHODS = {
     "frank-wolfe": {},
     "frank-wolfe exact": {"step_size": "exact"},
     "frank-wolfe short": {"step_size": "short"},
+    "boosted-gradient": {},
     "fully-corrective-frank-wolfe": {},
     "monotone-frank-wolfe": {},
     "mualem-feldman": {},
