@@ -48,8 +48,6 @@ def log_det_bound(kernel, family, size=None, start=None):
     k, P = family.most if size is None else size, None if family.is_count else family.P
     if k == 0:
         return 0.0
-    if size is not None and size > kernel.rank:
-        return -np.inf
     bounds = [hadamard_bound(kernel, family, size)]
     B = _factor(kernel)
     if B is not None and not family.allowed.all():

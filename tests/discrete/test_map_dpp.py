@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy
+import sklearn.datasets
+import sklearn.metrics
 
 import drsub_fast as ds
 from drsub_fast.discrete import greedy, packing
@@ -341,3 +343,20 @@ def test_exchanges_find_what_greedy_missed():
 
 def test_examples():
     assert doctest.testmod(map_dpp_module).failed == 0
+
+
+@pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "diabetes"])
+def test_data_sets_of_scikit_learn_give_k_items(name):
+    X = getattr(sklearn.datasets, f"load_{name}")().data
+    for similarity, k in itertools.product(("cosine", "rbf"), (3, 10)):
+        L = sklearn.metrics.pairwise.cosine_similarity(X) if similarity == "cosine" else None
+        for given in ({"features": X, "similarity": similarity}, *([] if L is None else [{"L": L}])):
+            r = ds.map_dpp(**given, size=k)
+            assert np.unique(r.items).size == k
+            assert r.value <= r.bound < np.inf
+            if name == "iris" and similarity == "cosine" and k > X.shape[1]:
+                assert r.value == -np.inf
+                assert "no more than 4 items are independent" in r.message
+            else:
+                assert r.value >= ds.greedy_map(**given, size=k).value - 1e-9
+                assert L is None or r.value == pytest.approx(_log_det(L, r.items), abs=1e-8)
