@@ -87,13 +87,13 @@ class Multilinear(Objective):
     """
 
     unit_box = True
-    _kind = ""
+    _made_by = ""
 
     def __init__(self):
         raise TypeError("choose a kind of set function: Multilinear.coverage, .facility_location, .cut, .flid, ..")
 
     def __repr__(self):
-        return f"Multilinear.{self._kind}(n={self.n})"
+        return f"Multilinear.{self._made_by}(n={self.n})"
 
     def set_value(self, items):
         """F(S) for an iterable of item indices."""
@@ -499,7 +499,7 @@ class MaximaExtension(Multilinear):
     """
 
     def __init__(self, kind, linear, W, utilities=None):
-        self._kind = kind
+        self._made_by = kind
         self.n, self.linear, self.utilities = linear.size, linear, utilities
         self._rows = W
 
@@ -539,7 +539,7 @@ class MaximaExtension(Multilinear):
     def restricted(self, items):
         """The extension on some of the items alone, in the order given."""
         utilities = None if self.utilities is None else self.utilities[items]
-        return MaximaExtension(self._kind, self.linear[items], self.rows()[items], utilities)
+        return MaximaExtension(self._made_by, self.linear[items], self.rows()[items], utilities)
 
     @property
     def W(self):
@@ -567,7 +567,7 @@ class MaximaExtension(Multilinear):
 class CutExtension(Quadratic, Multilinear):
     """Extension of the cut function of a graph: a quadratic, so the fast path for quadratics applies."""
 
-    _kind = "cut"
+    _made_by = "cut"
 
     def __init__(self, adjacency):
         self.adjacency = A = as_adjacency(adjacency, "adjacency")
@@ -644,7 +644,7 @@ register_objective(TableParams, objective_size=_table_size, objective_carve=_tab
 class TableExtension(Multilinear):
     """Extension of a set function given by all its values."""
 
-    _kind = "from_table"
+    _made_by = "from_table"
 
     def __init__(self, values):
         values = as_vector(values, "values")
@@ -716,7 +716,7 @@ class SampledExtension(Multilinear):
     """Estimate of the extension of a Python set function, with common random numbers."""
 
     compiled = False
-    _kind = "sampled"
+    _made_by = "sampled"
 
     def __init__(self, function, n, n_samples, seed, nonnegative, monotone):
         as_function(function, "function", optional=False)
