@@ -318,3 +318,31 @@ def test_against_scip():
     model.setObjective(value, "maximize")
     model.optimize()
     assert ds.global_maximum(f, P).value == pytest.approx(model.getObjVal(), abs=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["polytope", *KINDS])
+def test_nodes_by_the_first_order_method_alone(monkeypatch, kind):
+    monkeypatch.setattr(quadratic, "_INTERIOR", 0)
+    random = np.random.default_rng([7, len(kind)])
+    if kind == "polytope":
+        f, P = random_instance(6, 4, 3)
+    else:
+        H = -random.random((4, 4))
+        f, P = ds.Quadratic(H + H.T, random.random(4) * 2.0, 0.25), a_set(kind, random, 4)
+    best = best_over_rows(f, P)
+    r = ds.global_maximum(f, P, gap=1e-3)
+    assert r.status is ds.Status.OPTIMAL
+    assert P.contains(r.x)
+    assert best - 1e-9 <= r.upper_bound
+    assert r.value <= best + 1e-9
+    assert r.upper_bound - r.value <= 1.01e-3 * max(abs(best - f.c), 1e-2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_short_time_still_gives_a_finite_bound(kind):
+    random = np.random.default_rng(3)
+    H = -random.random((5, 5))
+    f, P = ds.Quadratic(H + H.T, random.random(5) * 2.0, 0.25), a_set(kind, random, 5)
+    r = ds.global_maximum(f, P, time_limit=0.0)
+    assert r.value <= r.upper_bound < np.inf
+    assert r.upper_bound >= best_over_rows(f, P) - 1e-9
