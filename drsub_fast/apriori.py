@@ -20,7 +20,9 @@ from dataclasses import dataclass
 
 from drsub_fast._checks import as_count, as_real
 from drsub_fast._records import Record
+from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.run import solver_upper
 
@@ -47,7 +49,7 @@ class Constants(Record):
     curvature: float | None
 
 
-def constants(f, P):
+def constants(f: Objective, P: FeasibleSet) -> "Constants":
     """Constants of an objective over a set, by closed forms or bounds.
 
     Parameters
@@ -80,7 +82,7 @@ def constants(f, P):
     )
 
 
-def nonmonotone_bound(optimum, curvature, n_steps, k=None):
+def nonmonotone_bound(optimum: float, curvature: float, n_steps: int, k: int | None = None) -> float:
     """Lower bound on f(x_k) of the non-monotone Frank-Wolfe variant (Theorem 1, explicit form), for f >= 0.
 
     Parameters
@@ -113,7 +115,7 @@ def nonmonotone_bound(optimum, curvature, n_steps, k=None):
     return reached - as_real(curvature, "curvature", lower=0.0) / (2.0 * n_steps) * (1.0 - kept**k)
 
 
-def frank_wolfe_gap_bound(rise, curvature, k):
+def frank_wolfe_gap_bound(rise: float, curvature: float, k: int) -> float:
     """Upper bound on the smallest gap of Algorithm 3 after k short or exact steps.
 
     Parameters
@@ -139,7 +141,9 @@ def frank_wolfe_gap_bound(rise, curvature, k):
     return max(2.0 * rise, curvature) / math.sqrt(as_count(k, "k") + 1.0)
 
 
-def two_phase_bound(optimum, gap_x, gap_z, strong_dr=0.0, distance_x=0.0, distance_z=0.0):
+def two_phase_bound(
+    optimum: float, gap_x: float, gap_z: float, strong_dr: float = 0.0, distance_x: float = 0.0, distance_z: float = 0.0
+) -> float:
     """Lower bound on max{f(x), f(z)} of two stationary points (Proposition 1), for f >= 0.
 
     Parameters

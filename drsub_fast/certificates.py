@@ -13,12 +13,15 @@
 """
 
 import time
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_real, as_vector
 from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.errors import UnsupportedError
+from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic, QuadraticParams
 from drsub_fast.proofs.concave import concave_steps
 from drsub_fast.proofs.doubly_nonnegative import interior_point_bound
@@ -30,6 +33,7 @@ from drsub_fast.proofs.rungs import Allowance, Problem, climb, gradient_price, l
 from drsub_fast.proofs.safe_bound import relaxation
 from drsub_fast.proofs.softmax_branching import softmax_branching_steps
 from drsub_fast.proofs.softmax_relaxations import softmax_steps
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.multi_start import multi_start
 from drsub_fast.solvers.run import solver_upper
@@ -48,7 +52,7 @@ _SAFETY = 1e-9
 _SOLVES = 4
 
 
-def linear_bound(f, P):
+def linear_bound(f: Objective, P: FeasibleSet) -> float:
     """The better of two linear bounds, at the corners l and u of the box around P:
 
         f(x) <= f(l) + <grad f(l), x - l>,   f(x) <= f(u) - <grad f(u), u - x>,
@@ -88,7 +92,7 @@ def linear_bound(f, P):
     return best
 
 
-def term_bound(f, P):
+def term_bound(f: Objective, P: FeasibleSet) -> Any:
     """The sum of the largest values that the terms of a quadratic take on the box around P; else infinity."""
     if not isinstance(f.params, QuadraticParams):
         return np.inf
@@ -101,7 +105,7 @@ def term_bound(f, P):
     return float(c + linear.sum() + terms + 1e-13 * (abs(c) + np.abs(linear).sum() + terms))
 
 
-def local_global_bound(f, P, x, z=None):
+def local_global_bound(f: Objective, P: FeasibleSet, x: ArrayLike, z: ArrayLike | None = None) -> float:
     """4 max{f(x), f(z)} + g_P(x) + g_Q(z), or infinity where its premises are not known to hold.
 
     The premises: on [0, P.upper], f is DR-submodular and f >= 0.
@@ -156,7 +160,7 @@ def local_global_bound(f, P, x, z=None):
     return 4.0 * max(f.value(x), f.value(z)) + gaps * (1.0 + _SAFETY)
 
 
-def dnn_bound(f, P, time_limit=None):
+def dnn_bound(f: Quadratic, P: FeasibleSet, time_limit: float | None = None) -> float:
     """The doubly non-negative bound of a quadratic: valid however far its interior point gets.
 
     Parameters
@@ -199,7 +203,16 @@ def dnn_bound(f, P, time_limit=None):
         return float(f.c + form.constant + interior_point_bound(relaxation(form), scale, _DNN_GAP, deadline))
 
 
-def upper_bound(f, P, value=None, time_limit=None, gap=1e-2, *, x=None, operations=np.inf):
+def upper_bound(
+    f: Objective,
+    P: FeasibleSet,
+    value: float | None = None,
+    time_limit: float | None = None,
+    gap: float = 1e-2,
+    *,
+    x: ArrayLike | None = None,
+    operations: float | None = np.inf,
+) -> float:
     """The best upper bound on max f over P that can be proved in the time.
 
     Parameters

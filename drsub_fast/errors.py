@@ -1,5 +1,7 @@
 """Exceptions of the package. Bad data raise ValueError, objects of the wrong kind TypeError."""
 
+from typing import Any
+
 
 class OracleError(RuntimeError):
     """A linear program of the oracle ended without an optimal vertex.
@@ -10,11 +12,11 @@ class OracleError(RuntimeError):
         What the solver reported.
     """
 
-    def __init__(self, message, status=""):
+    def __init__(self, message: Any, status: str = "") -> None:
         super().__init__(message)
         self.status = status
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return type(self), (self.args[0], self.status)
 
 

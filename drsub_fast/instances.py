@@ -20,7 +20,8 @@ within an instance H, A, or d, U, A.
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -80,7 +81,7 @@ def _stream(seed):
     return seed if isinstance(seed, np.random.RandomState) else np.random.default_rng(seed)
 
 
-def quadratic_uniform(n, m, seed=0, c=0.0):
+def quadratic_uniform(n: int, m: int, seed: int = 0, c: float = 0.0) -> Quadratic:
     """A quadratic with uniform entries over a uniform polytope (the paper's first family).
 
     Parameters
@@ -106,7 +107,7 @@ def quadratic_uniform(n, m, seed=0, c=0.0):
     return _quadratic(_stream(seed), n, m, _uniform, _uniform, c)
 
 
-def quadratic_exponential(n, m, seed=0, c=0.0):
+def quadratic_exponential(n: int, m: int, seed: int = 0, c: float = 0.0) -> Any:
     """A quadratic with exponential entries over an exponential polytope (the second family).
 
     Arguments and result as for `quadratic_uniform`.
@@ -114,7 +115,7 @@ def quadratic_exponential(n, m, seed=0, c=0.0):
     return _quadratic(_stream(seed), n, m, _exponential(1.0), _exponential(4.0), c)
 
 
-def softmax_uniform(n, m, seed=0, unit_box=False):
+def softmax_uniform(n: int, m: int, seed: int = 0, unit_box: bool = False) -> Softmax:
     """A softmax extension over a uniform polytope (the third family).
 
     Parameters
@@ -132,7 +133,7 @@ def softmax_uniform(n, m, seed=0, unit_box=False):
     return _softmax(_stream(seed), n, m, _uniform, unit_box)
 
 
-def softmax_exponential(n, m, seed=0, unit_box=False):
+def softmax_exponential(n: int, m: int, seed: int = 0, unit_box: bool = False) -> Any:
     """A softmax extension over an exponential polytope (the fourth family).
 
     Arguments and result as for `softmax_uniform`.
@@ -173,7 +174,9 @@ class PaperInstance(NamedTuple):
     P: Polytope
 
 
-def paper_instances(family, repeats=PAPER_REPEATS, sizes=PAPER_SIZES):
+def paper_instances(
+    family: str, repeats: int = PAPER_REPEATS, sizes: Sequence[int] = PAPER_SIZES
+) -> "Iterator[PaperInstance]":
     """The instances of the paper's experiments, from the authors' own stream of random numbers.
 
     Quadratics come with c = 0; `nonnegative_constant` gives the paper's c.
@@ -209,6 +212,6 @@ def paper_instances(family, repeats=PAPER_REPEATS, sizes=PAPER_SIZES):
                     yield PaperInstance(family, rows, n, P.m, repeat, f, P)
 
 
-def nonnegative_constant(minimum):
+def nonnegative_constant(minimum: Any) -> Any:
     """The paper's c for a quadratic with this minimum over P: -minimum + 0.1 |minimum|."""
     return -minimum + 0.1 * abs(minimum)

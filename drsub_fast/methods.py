@@ -5,14 +5,19 @@
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_flag, one_of
 from drsub_fast.certificates import upper_bound
+from drsub_fast.objectives.base import Objective
 from drsub_fast.proofs.rungs import CALL, gradient_price
-from drsub_fast.result import Status, with_bound
+from drsub_fast.result import Result, Status, with_bound
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.boosted_gradient import boosted_gradient
@@ -119,7 +124,7 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
     )  # fmt: skip
 
 
-def options_of(method, subroutine=None):
+def options_of(method: Any, subroutine: Any = None) -> Any:
     """Names of the options of a method, those of its subroutine included; "auto" passes on those of multi-start."""
     record = METHODS["multi-start" if method == "auto" else method]
     inner = METHODS[subroutine].options if subroutine in subroutines() and "subroutine" in record.options else ()
@@ -127,8 +132,18 @@ def options_of(method, subroutine=None):
 
 
 def maximize(
-    f, P, *, method="auto", n_starts=None, seed=0, bound="auto", x0=None, callback=None, progress=False, **options
-):  # fmt: skip
+    f: Objective,
+    P: FeasibleSet,
+    *,
+    method: str = "auto",
+    n_starts: int | None = None,
+    seed: int = 0,
+    bound: Literal["auto", "cheap", "tight"] = "auto",
+    x0: ArrayLike | None = None,
+    callback: Callable[..., Any] | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> Result:
     """Maximises f over P by any method of the package.
 
     Parameters

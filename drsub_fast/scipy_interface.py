@@ -2,7 +2,9 @@
 
 import inspect
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
@@ -146,9 +148,22 @@ class ScipyMethod:
     method: str
 
     def __call__(
-        self, fun, x0, args=(), jac=None, hess=None, hessp=None, bounds=None, constraints=(), callback=None, *,
-        maxiter=None, disp=False, eps=_STEP, **options,
-    ):  # fmt: skip
+        self,
+        fun: Any,
+        x0: Any,
+        args: Any = (),
+        jac: Any = None,
+        hess: Any = None,
+        hessp: Any = None,
+        bounds: Any = None,
+        constraints: Any = (),
+        callback: Callable[..., Any] | None = None,
+        *,
+        maxiter: Any = None,
+        disp: bool = False,
+        eps: Any = _STEP,
+        **options: Any,
+    ) -> Any:
         method = self.method
         x0 = as_vector(x0, "x0")
         if hess is not None or hessp is not None:
@@ -199,11 +214,11 @@ class ScipyMethod:
             lower_bound=-result.upper_bound, guarantee=result.guarantee, method=result.method,
         )  # fmt: skip
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"scipy_method({self.method!r})"
 
 
-def scipy_method(method="auto"):
+def scipy_method(method: str = "auto") -> Callable[..., Any]:
     """A method of this package for ``scipy.optimize.minimize(.., method=..)``.
 
     Parameters

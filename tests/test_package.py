@@ -87,8 +87,8 @@ def test_reference_needs_neither_numba_nor_highspy():
     )
     assert run.returncode == 0, run.stderr
     assert eval(run.stdout) == [
-        "drsub_fast._checks", "drsub_fast._records", "drsub_fast.errors", "drsub_fast.reference", "drsub_fast.reference.problem",
-        "drsub_fast.reference.solvers",
+        "drsub_fast._checks", "drsub_fast._records", "drsub_fast.errors", "drsub_fast.reference",
+        "drsub_fast.reference.problem", "drsub_fast.reference.solvers",
     ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import re
 import socket
 import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ class Checkpoint:
         If another run uses the folder, or if it holds the checkpoint of other inputs, or files that are no checkpoint.
     """
 
-    def __init__(self, folder, inputs, layout):
+    def __init__(self, folder: str | Path, inputs: str, layout: Any) -> None:
         self.folder = Path(folder)
         self.close = weakref.finalize(self, _unlock, *_lock(self.folder))
         try:
@@ -62,10 +63,10 @@ class Checkpoint:
             self.close()
             raise
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self.close()
 
     def _opened(self, inputs, layout):
@@ -83,11 +84,11 @@ class Checkpoint:
         _write(manifest, lambda file: file.write(json.dumps(stored).encode()))
         return dict(layout)
 
-    def path(self, index):
+    def path(self, index: Any) -> Any:
         """File of a chunk."""
         return self.folder / f"chunk-{index:08d}.npz"
 
-    def indices(self):
+    def indices(self) -> Any:
         """Indices of the finished chunks, ascending."""
         indices = []
         for path in self.folder.glob("chunk-*"):
@@ -97,17 +98,17 @@ class Checkpoint:
             indices.append(int(name[1]))
         return sorted(indices)
 
-    def require_at_most(self, count):
+    def require_at_most(self, count: Any) -> None:
         """Raise CheckpointError if the checkpoint goes on where the problems have ended, after ``count`` chunks."""
         if any(index >= count for index in self.indices()):
             raise CheckpointError(f"{self.folder} is the checkpoint of a longer batch: delete it")
 
-    def store(self, index, problems, arrays):
+    def store(self, index: Any, problems: Any, arrays: Any) -> None:
         """Writes the arrays of a finished chunk, which answers the problems of that fingerprint."""
         marks = {_PROBLEMS: np.array(problems), _CONTENT: np.array(fingerprint(problems, arrays))}
         _write(self.path(index), lambda file: np.savez(file, **arrays, **marks))
 
-    def load(self, index, problems, unpack):
+    def load(self, index: Any, problems: Any, unpack: Any) -> Any:
         """What ``unpack`` makes of the arrays of a finished chunk, or None; CheckpointError if it is not theirs."""
         path = self.path(index)
         if not path.exists():

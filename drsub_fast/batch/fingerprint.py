@@ -2,11 +2,12 @@
 
 import hashlib
 from dataclasses import is_dataclass
+from typing import Any
 
 import numpy as np
 
 
-def fingerprint(*parts):
+def fingerprint(*parts: Any) -> Any:
     """Hex digest of arrays, numbers, texts, containers and objects made of them.
 
     Equal content has an equal digest in every process. Functions count by their name and code.

@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,7 +32,7 @@ _CHUNK_SIZE = 16
 _NO_GUARANTEE = Guarantee(None, "none: the problem was not solved")
 
 
-def unsolved(n, method, message):
+def unsolved(n: int, method: Any, message: Any) -> Any:
     """The result of a problem that failed."""
     x = np.full(n, np.nan)
     return Result(
@@ -66,9 +68,17 @@ def _as_problem(problem):
 
 
 def maximize_iter(
-    problems, method="auto", *, executor=None, n_jobs=None, chunk_size=None, on_error="record", progress=False,
-    checkpoint=None, **options,
-):  # fmt: skip
+    problems: Any,
+    method: str = "auto",
+    *,
+    executor: Any = None,
+    n_jobs: Any = None,
+    chunk_size: Any = None,
+    on_error: str = "record",
+    progress: bool = False,
+    checkpoint: Any = None,
+    **options: Any,
+) -> Any:
     """Solves many problems; yields their results in order, as they come in.
 
     Parameters and errors are those of `maximize_many`.
@@ -129,9 +139,17 @@ def _chunks(problems, size):
 
 
 def maximize_many(
-    problems, method="auto", *, executor=None, n_jobs=None, chunk_size=None, on_error="record", progress=False,
-    checkpoint=None, **options,
-):  # fmt: skip
+    problems: Any,
+    method: str = "auto",
+    *,
+    executor: Any = None,
+    n_jobs: int | None = None,
+    chunk_size: int | None = None,
+    on_error: Literal["record", "raise"] = "record",
+    progress: bool = False,
+    checkpoint: str | Path | None = None,
+    **options: Any,
+) -> list[Result]:
     """Solves many problems, of any kinds and sizes; results in order.
 
     Parameters

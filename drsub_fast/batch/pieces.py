@@ -1,8 +1,8 @@
 """A stack of problems cut into pieces, each a task of an executor and a chunk of a checkpoint."""
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,18 +33,18 @@ class Stack(NamedTuple):
     rows: dict
     read: Callable
 
-    def pieces(self, size):
+    def pieces(self, size: Any) -> Generator[Any, None, None]:
         """(number of the first problem, arguments of `maximize_stacked`) of each piece."""
         for i, arrays in enumerate(self.read(size)):
             yield i * size, arrays | self.shared
 
-    def size(self, limit):
+    def size(self, limit: Any) -> Any:
         """Problems of a piece of at most ``limit`` bytes."""
         row = sum(np.dtype(kind).itemsize * math.prod(shape) for kind, shape in self.rows.values())
         return max(1, min(limit // max(row, 256), math.ceil(self.count / _PIECES)))
 
 
-def stack_in_memory(shared, arrays):
+def stack_in_memory(shared: Any, arrays: Any) -> Any:
     """The stack of arrays with a row for each problem, all of one length."""
     count = next((len(array) for array in arrays.values()), 1)
 

@@ -1,6 +1,7 @@
 """The problems of a batch as stacked arrays: checked for their shapes, one by one, or as stacked parameters."""
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy
@@ -21,7 +22,7 @@ from drsub_fast._kinds import (
 class StackedArgument:
     """One array of the user: a row for each problem, or one that all share."""
 
-    def __init__(self, data, name, ndim):
+    def __init__(self, data: Any, name: str, ndim: Any) -> None:
         if scipy.sparse.issparse(data):
             raise TypeError(f"{name} is a sparse matrix; a stack is dense: use maximize_many for sparse problems")
         data = as_numbers(data, name)
@@ -35,18 +36,18 @@ class StackedArgument:
         if self.shared:
             self.data = self.rows(0, 1)
 
-    def rows(self, first, last):
+    def rows(self, first: Any, last: Any) -> Any:
         """Rows of the problems first..last - 1 as the kernels take them; a view where that is possible."""
         rows = self.data if self.shared else self.data[first:last]
         return np.require(rows, np.float64, ["C", "A", "W"])
 
-    def one(self, i):
+    def one(self, i: Any) -> Any:
         """The argument of problem i."""
         row = self.data[0 if self.shared else i]
         return float(row) if row.ndim == 0 else row
 
 
-def arguments_of_stack(arrays):
+def arguments_of_stack(arrays: Any) -> Any:
     """Arguments of `maximize_stacked` for the arrays of a file, or None where they are not stacked problems.
 
     The file says objective and set as one of a single problem does. It holds a stack if an array has one axis more
@@ -149,7 +150,7 @@ class ProblemStack:
         The first problem that can be made; its parameters have the types of all.
     """
 
-    def __init__(self, objective, feasible_set, arrays):
+    def __init__(self, objective: Any, feasible_set: Any, arrays: Any) -> None:
         given = {name: data for name, data in arrays.items() if data is not None}
         self.objective = _Family(OBJECTIVES, "objective", objective, IMPLIED_OBJECTIVES, given)
         self.set = _Family(SETS, "set", feasible_set, IMPLIED_SETS, given)
@@ -174,7 +175,7 @@ class ProblemStack:
         return next(iter(lengths.values()), 1)
 
     @cached_property
-    def sample(self):
+    def sample(self) -> Any:
         """The first problem that can be made, or None."""
         for i in range(self.count):
             try:
@@ -183,14 +184,14 @@ class ProblemStack:
                 continue  # the ordinary solver says why; a TypeError is one of all problems
         return None
 
-    def single(self, i):
+    def single(self, i: Any) -> Any:
         """Objective and set of problem i."""
         f, P = self.objective.one(i), self.set.one(i)
         if f.n != P.n:
             raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
         return f, P
 
-    def has_stacks(self):
+    def has_stacks(self) -> bool:
         """Whether both kinds make stacks of these arguments."""
         return (
             self.sample is not None
@@ -199,7 +200,7 @@ class ProblemStack:
             and self.sample[1].is_down_closed
         )
 
-    def stacks(self, first, last):
+    def stacks(self, first: Any, last: Any) -> Any:
         """(objectives, sets, upper, accepted) of the problems first..last - 1."""
         objectives, sound = self.objective.rows(first, last)
         sets, upper, feasible = self.set.rows(first, last)

@@ -3,6 +3,7 @@
 import json
 from array import array
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
@@ -11,14 +12,14 @@ from drsub_fast.result import Guarantee, Result, Status, Trace
 _CLASSES = {kind.__name__: kind for kind in (Guarantee, Result, Trace)}
 
 
-def pack(results):
+def pack(results: Any) -> Any:
     """A list of `Result` as a dict of two arrays: the numbers of all its arrays, and a JSON text as bytes."""
     numbers = array("d")
     text = json.dumps([_packed(result, numbers) for result in results])
     return {"numbers": np.array(numbers), "results": np.frombuffer(text.encode(), np.uint8)}
 
 
-def unpack(stored):
+def unpack(stored: Any) -> Any:
     """The list of `Result` that `pack` was given."""
     text, numbers = stored["results"].tobytes().decode(), stored["numbers"]
     return [_unpacked(result, numbers) for result in json.loads(text)]

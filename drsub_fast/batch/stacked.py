@@ -9,13 +9,17 @@ reason and with the same words as there.
 import logging
 import threading
 import time
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from inspect import signature
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_flag, as_real, as_seed, one_of
 from drsub_fast.batch.checkpoint import Checkpoint
@@ -281,7 +285,7 @@ def _checked_options(method, n, tol, step_size, curvature, subroutine, n_starts,
     return options
 
 
-def problems_of_stack(objective=None, set=None, **arrays):
+def problems_of_stack(objective: Any = None, set: Any = None, **arrays: Any) -> Any:
     """The problems of a stack one by one, for `maximize_iter`.
 
     Takes the objective, the set and the arrays that `maximize_stacked` takes.
@@ -305,10 +309,27 @@ def _one_of_stack(problems, i):
 
 
 def maximize_stacked(
-    *, objective=None, set=None, method="multi-start", max_iter=None, tol=None, step_size="open-loop", curvature=None,
-    subroutine="frank-wolfe", n_starts=None, seed=0, lmo="auto", time_limit=None, executor=None, n_jobs=None,
-    on_error="record", trace=False, checkpoint=None, progress=False, **arrays,
-):  # fmt: skip
+    *,
+    objective: str | None = None,
+    set: str | None = None,
+    method: str = "multi-start",
+    max_iter: Any = None,
+    tol: Any = None,
+    step_size: str = "open-loop",
+    curvature: ArrayLike | None = None,
+    subroutine: str = "frank-wolfe",
+    n_starts: Any = None,
+    seed: int = 0,
+    lmo: str = "auto",
+    time_limit: float | None = None,
+    executor: Any = None,
+    n_jobs: int | None = None,
+    on_error: Literal["record", "raise"] = "record",
+    trace: bool = False,
+    checkpoint: str | Path | None = None,
+    progress: bool = False,
+    **arrays: Any,
+) -> StackedResult:
     """Solves many problems of one size, given as stacked arrays.
 
     Every array has one more axis in front than for one problem, of length B, or none if all problems share it.
@@ -411,7 +432,9 @@ def maximize_stacked(
     return replace(answers, time=time.perf_counter() - began)
 
 
-def stacked_results(stack, settings, executor=None, n_jobs=None, checkpoint=None):
+def stacked_results(
+    stack: Any, settings: dict[str, Any], executor: Any = None, n_jobs: Any = None, checkpoint: Any = None
+) -> Generator[Any, None, None]:
     """Answers to a `Stack`, a `StackedResult` for each piece, in order, as they come in.
 
     Parameters

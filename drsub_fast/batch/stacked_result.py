@@ -3,6 +3,7 @@
 import json
 from collections import namedtuple
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -53,15 +54,15 @@ class StackedResult(Record):
 
     _ROWS = ("x", "value", "fw_gap", "upper_bound", "status", "n_iter", "n_lmo")
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.value)
 
     @classmethod
-    def numeric(cls):
+    def numeric(cls) -> Any:
         """Names of the arrays of numbers."""
         return *(name for name in cls._ROWS if name != "status"), "trace_value", "trace_fw_gap"
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         rows = [getattr(self, name)[index] for name in self._ROWS]
         if np.ndim(index) == 0 and not isinstance(index, slice):
             position = range(len(self))[index]
@@ -86,14 +87,14 @@ class StackedResult(Record):
         rows |= {f"problem {i}": message for i, message in list(self.messages.items())[:5]}
         return f"{self.method}: {len(self)} problems with {self.x.shape[1]} variables", rows
 
-    def __str__(self):
+    def __str__(self) -> str:
         return as_text(*self._table())
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         return as_html(*self._table())
 
 
-def unsolved_stack(count, n, max_iter, method):
+def unsolved_stack(count: Any, n: int, max_iter: Any, method: Any) -> Any:
     """The answers of a batch that was interrupted before it began; with traces unless ``max_iter`` is None."""
     traces = (None, None) if max_iter is None else np.full((2, count, max_iter + 1), np.nan)
     return StackedResult(
@@ -102,7 +103,7 @@ def unsolved_stack(count, n, max_iter, method):
     )  # fmt: skip
 
 
-def take(answers, first, part):
+def take(answers: Any, first: Any, part: Any) -> None:
     """Puts the answers to some problems where they belong."""
     rows = slice(first, first + len(part))
     for name in (*part.numeric(), "status"):
@@ -111,7 +112,7 @@ def take(answers, first, part):
     answers.messages.update((first + i, text) for i, text in part.messages.items())
 
 
-def pack(answers):
+def pack(answers: Any) -> Any:
     """A `StackedResult` as a dict of arrays."""
     arrays = {name: getattr(answers, name) for name in answers.numeric() if getattr(answers, name) is not None}
     # As numbers of the members their order would be part of the format.
@@ -120,7 +121,7 @@ def pack(answers):
     return arrays | {"rest": np.frombuffer(json.dumps(rest).encode(), np.uint8)}
 
 
-def unpack(arrays):
+def unpack(arrays: Any) -> Any:
     """The `StackedResult` that `pack` was given."""
     rest = json.loads(arrays.pop("rest").tobytes().decode())
     arrays["status"] = np.array([Status[name] for name in arrays["status"].tolist()], object)

@@ -7,6 +7,7 @@ one after the other, with row i at ``x[x_start[i] : x_start[i + 1]]``.
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def _as_results(results):
     return results
 
 
-def write_results(path, results, **extra):
+def write_results(path: str | Path, results: Any, **extra: Any) -> None:
     """Writes the results of a batch as a table.
 
     Parameters

@@ -1,9 +1,10 @@
 """Chunks of a batch on their way through an executor, and into a checkpoint; results in order."""
 
 from collections import deque
+from collections.abc import Callable, Generator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from drsub_fast.batch.checkpoint import Checkpoint
 from drsub_fast.batch.fingerprint import fingerprint
@@ -18,7 +19,7 @@ _UNKNOWN_WORKERS = 16
 class Here(Executor):
     """Runs what it is given at once, in the thread that gives it."""
 
-    def submit(self, function, /, *args, **kwargs):
+    def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """A future that is done; what interrupts the thread is raised here."""
         future = Future()
         try:
@@ -28,7 +29,7 @@ class Here(Executor):
         return future
 
 
-def workers_of(executor):
+def workers_of(executor: Any) -> Any:
     """Number of workers of an executor, where it says so."""
     return getattr(executor, "_max_workers", None) or _UNKNOWN_WORKERS
 
@@ -37,8 +38,8 @@ class Store(NamedTuple):
     """A checkpoint, with what makes arrays of the results of a chunk, and results of the arrays."""
 
     checkpoint: Checkpoint
-    pack: callable
-    unpack: callable
+    pack: Callable[..., Any]
+    unpack: Callable[..., Any]
 
 
 class _Chunk:
@@ -78,7 +79,16 @@ def _read_ahead(items):
             yield item
 
 
-def run_chunks(chunks, task, executor, *, ahead, store=None, in_background=False, finish_begun=False):
+def run_chunks(
+    chunks: Any,
+    task: Callable[..., Any],
+    executor: Any,
+    *,
+    ahead: int,
+    store: "Store | None" = None,
+    in_background: bool = False,
+    finish_begun: bool = False,
+) -> Generator[Any, None, None]:
     """Results of chunks, in order, as they come in.
 
     Parameters

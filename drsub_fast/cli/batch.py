@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -36,7 +37,7 @@ DESCRIPTION = (
 )
 
 
-def add_arguments(parser):
+def add_arguments(parser: Any) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("input", nargs="+", type=Path, metavar="INPUT", help="stacked .npz, folder, or problem files")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="results, .npz or .parquet")
@@ -149,7 +150,7 @@ def _solve_one_by_one(makers, names, n, method, args, options, folder):
     return [result for result, _ in done], [name for _, name in done], interrupted
 
 
-def run(args):
+def run(args: Any) -> Any:
     """Solves a batch, writes its table, prints a summary."""
     if args.out.suffix.lower() not in KINDS:
         raise ValueError(f"--out {args.out}: the results are written as {' or '.join(KINDS)}")

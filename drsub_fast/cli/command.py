@@ -43,7 +43,7 @@ def _parser(name, module):
     return parser
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> int | str | None:
     """Runs the command line.
 
     Parameters

@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+from typing import Any
 
 from threadpoolctl import threadpool_info
 
@@ -12,11 +13,11 @@ from drsub_fast.engine.threads import worker_count
 DESCRIPTION = "Versions, cache folder and threads, for reports."
 
 
-def add_arguments(parser):
+def add_arguments(parser: Any) -> None:
     """Adds the arguments of the subcommand."""
 
 
-def run(args):
+def run(args: Any) -> Any:
     """Prints versions, the cache folder and threads."""
     names = ("drsub_fast", "numpy", "scipy", "numba", "llvmlite", "highspy", "daqp", "matplotlib")
     lines = [("python", f"{platform.python_version()} on {platform.machine()} {platform.system()}")]

@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -46,7 +47,7 @@ def _family(text):
     )
 
 
-def add_arguments(parser):
+def add_arguments(parser: Any) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument(
         "--families", nargs="+", type=_family, default=list(FAMILIES), metavar="FAMILY",
@@ -73,7 +74,7 @@ def add_arguments(parser):
     )  # fmt: skip
 
 
-def run(args):
+def run(args: Any) -> Any:
     """Runs the experiments, the synthetic ones first."""
     families = list(dict.fromkeys(args.families))
     if "debates" in families and args.data is None:

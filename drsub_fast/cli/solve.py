@@ -1,6 +1,7 @@
 """``drsub-fast solve``: maximises the problem in a file."""
 
 from pathlib import Path
+from typing import Any
 
 from drsub_fast._kinds import OBJECTIVES, SETS
 from drsub_fast.methods import METHODS, maximize, options_of
@@ -17,7 +18,7 @@ DESCRIPTION = (
 )
 
 
-def add_arguments(parser):
+def add_arguments(parser: Any) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("file", type=Path, metavar="FILE", help="problem: .npz, .mat, .mps, .lp, .qplib ..")
     parser.add_argument("--method", choices=["auto", *METHODS], default="auto", metavar="METHOD",
@@ -34,7 +35,7 @@ def add_arguments(parser):
         parser.add_argument(option, dest=name, type=kind, metavar=kind.__name__.upper(), help=text)
 
 
-def run(args):
+def run(args: Any) -> Any:
     """Solves a file's problem and prints what the answer is worth."""
     if args.out is not None and args.out.suffix.lower() not in (".npz", ".json"):
         raise ValueError(f"--out {args.out}: the result is written as .npz or .json")

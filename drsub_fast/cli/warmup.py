@@ -3,6 +3,7 @@
 import multiprocessing
 import time
 from itertools import product
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -55,14 +56,14 @@ EXAMPLES = {
 }
 
 
-def example(kinds, name):
+def example(kinds: Any, name: str) -> Any:
     """A small example of a kind."""
     if name == "mean-field":
         return kinds[name].make(example(OBJECTIVES, "facility-location"))
     return kinds[name].make(**EXAMPLES[name])
 
 
-def add_arguments(parser):
+def add_arguments(parser: Any) -> None:
     """Adds the arguments of the subcommand."""
     for option, kinds, default in (
         ("--objective", OBJECTIVES, _OBJECTIVES), ("--set", SETS, _SETS), ("--method", METHODS, _METHODS),
@@ -75,13 +76,13 @@ def add_arguments(parser):
     parser.add_argument("--jobs", type=int, metavar="N", help="processes; by default as many as there are processors")
 
 
-def pairs(objectives, sets):
+def pairs(objectives: Any, sets: Any) -> Any:
     """Pairs of objective and set in an order in which neighbours share little, to be compiled at the same time."""
     chosen = list(product(objectives, sets))
     return sorted(chosen, key=lambda pair: (objectives.index(pair[0]) + sets.index(pair[1])) % len(sets))
 
 
-def compile_pair(task):
+def compile_pair(task: Any) -> Any:
     """Compiles the solvers of one objective over one set; returns how many methods suit it."""
     objective, feasible_set, methods = task
     f, P = example(OBJECTIVES, objective), example(SETS, feasible_set)
@@ -103,7 +104,7 @@ def compile_pair(task):
     return suited
 
 
-def run(args):
+def run(args: Any) -> Any:
     """Compiles in several processes, with a progress bar."""
     if cache_folder() is None:
         raise ValueError("no cache folder is writable; set DRSUB_FAST_CACHE_DIR to one that is")

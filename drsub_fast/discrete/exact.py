@@ -6,6 +6,8 @@ largest log d_i^2 among those, r being how many items may still join. Depth firs
 swaps found.
 """
 
+from typing import Any
+
 import numpy as np
 
 from drsub_fast.discrete.greedy import as_item_kernel, choose, described
@@ -22,7 +24,16 @@ _DEPENDENT = 1e-13
 _BETTER = 1e-12
 
 
-def exact_map(L=None, constraint=None, *, features=None, quality=None, size=None, similarity="cosine", gamma=None):
+def exact_map(
+    L: Any = None,
+    constraint: Any = None,
+    *,
+    features: Any = None,
+    quality: Any = None,
+    size: Any = None,
+    similarity: str = "cosine",
+    gamma: Any = None,
+) -> MapResult:
     """The set of largest log det L_SS among all that are allowed, by branch and bound, of at most 24 items.
 
     Parameters
@@ -54,7 +65,7 @@ def exact_map(L=None, constraint=None, *, features=None, quality=None, size=None
     return exact_set(kernel, as_packing(constraint, kernel.n, size), size)
 
 
-def exact_set(kernel, family, size):
+def exact_set(kernel: Any, family: Any, size: Any) -> Any:
     """`exact_map` for arguments that are checked."""
     start = improve_by_moves(kernel, family, choose(kernel, family, size)[0], size)
     items, _ = _best_set(kernel, family, size, start, _DEPENDENT * kernel.diagonal.max())

@@ -21,7 +21,10 @@ a number of items must be reached, it goes down to 1e-13, and then begins anew a
 -inf then, whatever is chosen).
 """
 
+from typing import Any, Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from drsub_fast._checks import as_flag
@@ -30,6 +33,7 @@ from drsub_fast.discrete.item_set import MapResult, gains_in_order, log_det
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.objectives.similarity import as_features, as_kernel_matrix
 from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.sets.base import FeasibleSet
 
 #: Squared gains below this part of the largest diagonal entry belong to dependent items; the second where a number of
 #: items must be reached.
@@ -141,12 +145,14 @@ class _Active:
         return item
 
 
-def by_gain(squared, items):
+def by_gain(squared: Any, items: Any) -> Any:
     """The score of the greedy choice: the squared gain."""
     return squared
 
 
-def greedy_choice(kernel, family, most, least, floor, load=None, score=by_gain):
+def greedy_choice(
+    kernel: Any, family: Any, most: Any, least: Any, floor: Any, load: Any = None, score: Any = by_gain
+) -> Any:
     """(items, squared gains, reason): at most ``most`` items by the best score while their gain is above ``least``.
 
     ``load`` is what other items have used of the family's capacity, and is brought up to date.
@@ -181,7 +187,7 @@ def _require_psd(kernel, active):
         )
 
 
-def exactly(kernel, family, size):
+def exactly(kernel: Any, family: Any, size: Any) -> Any:
     """(items, message): ``size`` items by greedy choice; past the rank of the kernel, anew among the rest.
 
     Where the choice ends in a smaller set that nothing fits beside, any set of the size.
@@ -208,7 +214,9 @@ def exactly(kernel, family, size):
     )
 
 
-def as_item_kernel(L, features=None, quality=None, similarity="cosine", gamma=None):
+def as_item_kernel(
+    L: Any, features: Any = None, quality: Any = None, similarity: str = "cosine", gamma: Any = None
+) -> Any:
     """The kernel of the arguments that the choice of items takes.
 
     Raises
@@ -230,8 +238,16 @@ def as_item_kernel(L, features=None, quality=None, similarity="cosine", gamma=No
 
 
 def greedy_map(
-    L=None, constraint=None, *, features=None, quality=None, size=None, similarity="cosine", gamma=None, full=False
-):
+    L: Any = None,
+    constraint: int | FeasibleSet | None = None,
+    *,
+    features: ArrayLike | None = None,
+    quality: ArrayLike | None = None,
+    size: int | None = None,
+    similarity: Literal["cosine", "inner", "rbf"] = "cosine",
+    gamma: float | None = None,
+    full: bool = False,
+) -> MapResult:
     """Greedy MAP inference: add the item that raises log det L_SS most.
 
     Parameters
@@ -288,7 +304,7 @@ def greedy_map(
     return MapResult(items=items, order=items, **described(kernel, family, items, size, message))
 
 
-def choose(kernel, family, size=None, full=False):
+def choose(kernel: Any, family: Any, size: Any = None, full: bool = False) -> Any:
     """(items, message) of the greedy choice; under weights that differ, the better of two."""
     if size is not None:
         return exactly(kernel, family, size)
@@ -307,7 +323,7 @@ def choose(kernel, family, size=None, full=False):
     return items, _MESSAGES[reason]
 
 
-def described(kernel, family, items, size, message, bound=None):
+def described(kernel: Any, family: Any, items: Any, size: Any, message: Any, bound: Any = None) -> Any:
     """Value, gains, bound and message of a set, in the order given."""
     value = log_det(kernel, items)
     bound = hadamard_bound(kernel, family, size) if bound is None else bound

@@ -1,6 +1,7 @@
 """What a choice of items returns: the items, what each is worth, and how good the set can still be."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,19 +36,19 @@ class MapResult(Record):
     message: str
 
     @property
-    def ratio(self):
+    def ratio(self) -> Any:
         """The determinant of these items over the largest that the bound allows, exp(value - bound), in [0, 1]."""
         return float(np.exp(self.value - self.bound)) if self.value > -np.inf else 0.0
 
     @property
-    def table(self):
+    def table(self) -> Any:
         """Columns by name, one entry an item in the order of choice: item, gain, and the value so far.
 
         ``pandas.DataFrame(result.table)`` shows it.
         """
         return {"item": self.order, "gain": self.gains, "value": np.cumsum(self.gains)}
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [f"{'item':>8}{'gain':>14}{'log det':>14}"]
         rows = zip(*self.table.values(), strict=True)
         lines += [f"{item:8}{gain:14.6g}{value:14.6g}" for item, gain, value in rows]
@@ -59,7 +60,7 @@ class MapResult(Record):
 _SINGULAR = 1e-14
 
 
-def log_det(kernel, items):
+def log_det(kernel: Any, items: Any) -> Any:
     """log det of the kernel's block of some items; 0 for none, -inf for a singular block."""
     block = kernel.block(items, items)
     if not block.size or np.isneginf(_gains(block)).any():
@@ -67,7 +68,7 @@ def log_det(kernel, items):
     return float(np.linalg.slogdet(block)[1])
 
 
-def gains_in_order(kernel, items):
+def gains_in_order(kernel: Any, items: Any) -> Any:
     """What each item adds to log det when it joins those before it; -inf where it is dependent on them."""
     return _gains(kernel.block(items, items))
 
@@ -88,7 +89,7 @@ def _gains(block):
         return np.log(np.where(pivots > least, pivots, 0.0))
 
 
-def by_gain(kernel, items):
+def by_gain(kernel: Any, items: Any) -> Any:
     """The items of a set in the order of a greedy choice among them."""
     block = kernel.block(items, items)
     squared, C = block.diagonal().copy(), np.zeros_like(block)

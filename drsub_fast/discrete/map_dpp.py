@@ -29,8 +29,10 @@ knapsack, random weights    +0.0136       +0.0739     +0.0791             3 / 0
 from collections import namedtuple
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_flag, as_square, one_of, require_finite
 from drsub_fast.discrete.bounds import log_det_bound
@@ -45,6 +47,7 @@ from drsub_fast.methods import METHODS, maximize
 from drsub_fast.objectives.similarity import FeatureKernel
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.result import Result
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.budget import Budget
 
 #: Largest n for which "auto" runs the continuous method beside the greedy choice: 0.1 s at n = 200, some at 2000.
@@ -77,7 +80,7 @@ class MapSolution(MapResult):
     result: Result | None = field(default=None, repr=False)
 
 
-def nearest_psd(L):
+def nearest_psd(L: ArrayLike) -> NDArray[np.float64]:
     """The positive semidefinite matrix closest to L in the Frobenius norm.
 
     Parameters
@@ -116,9 +119,19 @@ def nearest_psd(L):
 
 
 def map_dpp(
-    L=None, constraint=None, method="auto", *, features=None, quality=None, size=None, similarity="cosine", gamma=None,
-    improve=True, rounding="auto", **options,
-):  # fmt: skip
+    L: Any = None,
+    constraint: int | FeasibleSet | None = None,
+    method: str = "auto",
+    *,
+    features: Any = None,
+    quality: Any = None,
+    size: int | None = None,
+    similarity: str = "cosine",
+    gamma: Any = None,
+    improve: bool = True,
+    rounding: Literal["auto", "pipage", "threshold", "randomized"] = "auto",
+    **options: Any,
+) -> "MapSolution":
     """MAP inference: a feasible set of items whose block of the kernel has a large determinant.
 
     Parameters

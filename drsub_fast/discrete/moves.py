@@ -10,13 +10,17 @@ Three ways, by what a move costs:
   first of each kind is evaluated.
 """
 
+from typing import Any
+
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from drsub_fast.discrete.greedy import as_item_kernel
 from drsub_fast.discrete.set_function import COMPILED_FROM, GAINS
 from drsub_fast.discrete.swaps import improve_by_moves, resized
 from drsub_fast.engine.jit import Interpreted, kernel
+from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import MaximaExtension
 from drsub_fast.objectives.softmax import Softmax
 
@@ -24,7 +28,9 @@ from drsub_fast.objectives.softmax import Softmax
 _BETTER = 1e-10
 
 
-def improved(f, family, items, size=None, exchanges=True):
+def improved(
+    f: Objective, family: Any, items: NDArray[np.int64], size: int | None = None, exchanges: bool = True
+) -> Any:
     """(items, n_values): a set that no single move betters, of exactly ``size`` items if that is given.
 
     Parameters

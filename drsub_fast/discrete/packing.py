@@ -7,6 +7,7 @@ rows; a row that nothing can overload is left out, so that a mere number of item
 """
 
 from copy import copy
+from typing import Any
 
 import numpy as np
 import scipy
@@ -45,7 +46,7 @@ class Packing:
     #: The set that this is the family of; None for a mere number of items.
     P = None
 
-    def __init__(self, rows, weights, capacity, upper, most=None):
+    def __init__(self, rows: Any, weights: Any, capacity: Any, upper: Any, most: Any = None) -> None:
         self.n = upper.size
         slack = _SLACK * np.maximum(capacity, 1e-300)
         totals = np.bincount(rows.ravel(), weights.ravel(), minlength=capacity.size + 1)
@@ -64,57 +65,57 @@ class Packing:
             self.most = min(self.most, self._most_by_rows())
 
     @property
-    def is_count(self):
+    def is_count(self) -> bool:
         """Whether all sets of at most ``most`` allowed items are in the family."""
         return self.rows.shape[1] == 0
 
     @property
-    def n_sides(self):
+    def n_sides(self) -> Any:
         """The most rows that an item is in that are not nested: 2 for a matching."""
         return min(self.rows.shape[1], 1) if self.nested else self.rows.shape[1]
 
     @property
-    def depth(self):
+    def depth(self) -> Any:
         """A number of rows p for which greedy keeps 1 / (p + 1) of the maximum: 1 for nested rows, else `n_sides`."""
         return 1 if self.nested else self.n_sides
 
     @property
-    def is_weighted(self):
+    def is_weighted(self) -> bool:
         """Whether items use different parts of a row."""
         used = self.weights[self.rows < self.capacity.size - 1]
         return bool(used.size and used.max() > used.min())
 
-    def relative_weight(self):
+    def relative_weight(self) -> Any:
         """The parts of the capacities that each item uses, summed; a little for an item that uses none."""
         parts = (self.weights / self.capacity[self.rows]).sum(axis=1)
         return np.maximum(parts, 1e-9 * parts.max(initial=1e-300))
 
-    def without(self, items):
+    def without(self, items: Any) -> Any:
         """The family on the other items; the rows are shared."""
         other = copy(self)
         other.allowed = self.allowed.copy()
         other.allowed[items] = False
         return other
 
-    def no_load(self):
+    def no_load(self) -> Any:
         """Loads of the empty set."""
         return np.zeros(self.capacity.size)
 
-    def load(self, items):
+    def load(self, items: Any) -> Any:
         """Loads of a set, shape (n_rows + 1,)."""
         items = np.asarray(items, dtype=np.int64)
         return np.bincount(self.rows[items].ravel(), self.weights[items].ravel(), minlength=self.capacity.size)
 
-    def add(self, load, item, sign=1.0):
+    def add(self, load: Any, item: Any, sign: float = 1.0) -> None:
         """Brings the loads up to date when an item joins (or, with sign -1, leaves)."""
         np.add.at(load, self.rows[item], sign * self.weights[item])
 
-    def fit(self, load, items):
+    def fit(self, load: Any, items: Any) -> bool:
         """Whether each of some items fits beside the loads."""
         rows = self.rows[items]
         return (load[rows] + self.weights[items] <= self.capacity[rows]).all(axis=1)
 
-    def some(self, size):
+    def some(self, size: Any) -> Any:
         """Any set of ``size`` items: the lightest that fit one after the other, or a vertex of the set.
 
         Raises
@@ -149,7 +150,7 @@ class Packing:
         return best
 
 
-def as_packing(constraint, n, size=None):
+def as_packing(constraint: Any, n: int, size: int | None = None) -> Any:
     """The family of a constraint: a number of items, a down-closed set, or None.
 
     Parameters
@@ -192,7 +193,7 @@ def _count(upper, most):
     return Packing(np.zeros((upper.size, 0), np.int64), np.zeros((upper.size, 0)), np.zeros(0), upper, most)
 
 
-def require_down_closed(P):
+def require_down_closed(P: FeasibleSet) -> None:
     """Raise UnsupportedError for a set from whose points items cannot be left out."""
     if not P.is_down_closed:
         raise UnsupportedError(f"{type(P).__name__} is not down-closed: items cannot be left out to make a set fit")
@@ -218,26 +219,26 @@ def _of_set(P):
 class ByMembership(Packing):
     """The 0/1 points of a down-closed set that is no polytope, by its own test: O(n) an item. Loads are 0/1 vectors."""
 
-    def __init__(self, P):
+    def __init__(self, P: FeasibleSet) -> None:
         self.P = P
         super().__init__(np.zeros((P.n, 0), np.int64), np.zeros((P.n, 0)), np.zeros(0), P.upper)
 
     @property
-    def is_count(self):
+    def is_count(self) -> Any:
         return False
 
-    def no_load(self):
+    def no_load(self) -> Any:
         return np.zeros(self.n)
 
-    def load(self, items):
+    def load(self, items: Any) -> Any:
         load = np.zeros(self.n)
         load[np.asarray(items, dtype=np.int64)] = 1.0
         return load
 
-    def add(self, load, item, sign=1.0):
+    def add(self, load: Any, item: Any, sign: float = 1.0) -> None:
         load[item] += sign
 
-    def fit(self, load, items):
+    def fit(self, load: Any, items: Any) -> Any:
         fits = np.zeros(len(items), bool)
         for place, item in enumerate(items):
             load[item] += 1.0

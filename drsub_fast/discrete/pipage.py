@@ -10,10 +10,13 @@ its odd and -t onto its even edges. Items of nested sets move in pairs within th
 left fractional goes on to the set around.
 """
 
+from typing import Any
+
 import numpy as np
 import scipy
 
 from drsub_fast.errors import UnsupportedError
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.knapsack import DisjointKnapsacks
 from drsub_fast.sets.laminar import LaminarMatroid
@@ -23,12 +26,12 @@ from drsub_fast.sets.matching import MatchingPolytope
 INTEGRAL = 1e-9
 
 
-def can_pipage(P):
+def can_pipage(P: FeasibleSet) -> bool:
     """Whether `pipage` knows the set."""
     return isinstance(P, (Box, DisjointKnapsacks, MatchingPolytope, LaminarMatroid))
 
 
-def pipage(P, x, choose):
+def pipage(P: FeasibleSet, x: Any, choose: Any) -> Any:
     """A 0/1 point of P from x in P; ``choose(x, up, down, room_up, room_down)`` takes one end of every line.
 
     Raises
@@ -52,7 +55,7 @@ def pipage(P, x, choose):
     raise UnsupportedError(f"pipage cannot treat a {type(P).__name__}; it treats groups, nested sets and matchings")
 
 
-def better_end(g):
+def better_end(g: Any) -> Any:
     """The end of larger value."""
 
     def choose(x, up, down, room_up, room_down):
@@ -61,7 +64,7 @@ def better_end(g):
     return choose
 
 
-def rising_end(g):
+def rising_end(g: Any) -> Any:
     """The end towards which f rises at x: f is convex along the line, so it is no less there than at x."""
 
     def choose(x, up, down, room_up, room_down):
@@ -73,7 +76,7 @@ def rising_end(g):
     return choose
 
 
-def random_end(rng):
+def random_end(rng: Any) -> Any:
     """A random end, the present point in expectation."""
 
     def choose(x, up, down, room_up, room_down):

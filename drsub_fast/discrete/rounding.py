@@ -18,8 +18,10 @@ The value of a set is f at its 0/1 vector, where a multilinear or softmax extens
 """
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_flag, as_items, as_seed, as_vector, one_of
 from drsub_fast._records import Record
@@ -28,7 +30,9 @@ from drsub_fast.discrete.packing import as_packing, require_down_closed
 from drsub_fast.discrete.pipage import INTEGRAL, better_end, can_pipage, pipage, random_end, rising_end
 from drsub_fast.discrete.set_function import as_set_function
 from drsub_fast.discrete.set_greedy import lazy_choice
+from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import MaximaExtension, Multilinear
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.matching import MatchingPolytope
 from drsub_fast.sets.problem import require_problem
 
@@ -57,7 +61,7 @@ class RoundedSet(Record):
     n_values: int
 
     @property
-    def lost(self):
+    def lost(self) -> Any:
         """What rounding cost: fractional_value - value; negative where the set is worth more than the point."""
         return self.fractional_value - self.value
 
@@ -65,20 +69,30 @@ class RoundedSet(Record):
 class Evaluations:
     """f on points, with NaN (a singular kernel) as -inf; counts evaluations."""
 
-    def __init__(self, f):
+    def __init__(self, f: Objective) -> None:
         self.f = f
         self.n_values = 0
 
-    def value_and_gradient(self, x):
+    def value_and_gradient(self, x: Any) -> Any:
         self.n_values += 1
         value, grad = self.f.value_and_gradient(x)
         return (-np.inf if np.isnan(value) else value), grad
 
-    def value(self, x):
+    def value(self, x: Any) -> Any:
         return self.value_and_gradient(x)[0]
 
 
-def round_solution(f, P, x, method="auto", improve=False, n_draws=16, seed=0, *, size=None):
+def round_solution(
+    f: Objective,
+    P: FeasibleSet,
+    x: ArrayLike,
+    method: Literal["auto", "pipage", "threshold", "randomized"] = "auto",
+    improve: bool = False,
+    n_draws: int = 16,
+    seed: int = 0,
+    *,
+    size: int | None = None,
+) -> "RoundedSet":
     """Round a fractional point to a feasible set of items.
 
     Parameters
@@ -143,7 +157,7 @@ def round_solution(f, P, x, method="auto", improve=False, n_draws=16, seed=0, *,
     return _finished(g, family, items, size, improve, fractional_value)
 
 
-def improve_set(f, P, items, *, size=None):
+def improve_set(f: Objective, P: FeasibleSet, items: ArrayLike, *, size: int | None = None) -> "RoundedSet":
     """Add, drop and exchange single items while the value rises.
 
     Parameters

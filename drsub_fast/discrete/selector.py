@@ -5,6 +5,7 @@ scikit-learn is not needed. Where it is installed it checks X, so that messages,
 
 import importlib.util
 import inspect
+from typing import Any, Literal
 
 import numpy as np
 import scipy
@@ -68,8 +69,15 @@ class ItemSelector:
     """
 
     def __init__(
-        self, n_items=10, function="facility-location", *, similarity="cosine", gamma=None, epsilon=None, seed=0
-    ):
+        self,
+        n_items: int = 10,
+        function: Literal["facility-location", "dpp", "max-coverage"] = "facility-location",
+        *,
+        similarity: Literal["cosine", "inner", "rbf", "precomputed"] = "cosine",
+        gamma: float | None = None,
+        epsilon: float | None = None,
+        seed: int = 0,
+    ) -> None:
         self.n_items = n_items
         self.function = function
         self.similarity = similarity
@@ -77,7 +85,7 @@ class ItemSelector:
         self.epsilon = epsilon
         self.seed = seed
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Any:
         """Chooses rows of X, shape (n, r); returns the selector.
 
         Raises
@@ -101,7 +109,7 @@ class ItemSelector:
         self._n_rows = X.shape[0]
         return self
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """The chosen rows of X, in the order of choice; those of a data frame as one.
 
         Raises
@@ -116,7 +124,7 @@ class ItemSelector:
             raise ValueError(f"X has {checked.shape[0]} rows, but the choice is among {self._n_rows}")
         return X.iloc[self.ranking_] if hasattr(X, "iloc") else checked[self.ranking_]
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
         """`fit`, then `transform`."""
         return self.fit(X, y).transform(X)
 
@@ -155,11 +163,11 @@ class ItemSelector:
             raise ValueError(f"X has {X.shape[1]} features, but {self.n_features_in_} were fitted")
         return X
 
-    def get_params(self, deep=True):
+    def get_params(self, deep: bool = True) -> Any:
         """The parameters by name."""
         return {name: getattr(self, name) for name in _parameter_names(type(self))}
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Any:
         """Sets parameters by name; returns the selector.
 
         Raises
@@ -173,15 +181,15 @@ class ItemSelector:
             setattr(self, name, value)
         return self
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
         changed = [f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k].default]
         return f"{type(self).__name__}({', '.join(changed)})"
 
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "ranking_")
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 
         return Tags(

@@ -9,6 +9,8 @@
 - any other objective, or a Python function of a list of items: a difference of two values.
 """
 
+from typing import Any
+
 import numpy as np
 import scipy
 
@@ -35,15 +37,15 @@ class SetFunction:
         Gains and values computed so far.
     """
 
-    def clear(self):
+    def clear(self) -> Any:
         """Begins anew with the empty set."""
         raise NotImplementedError
 
-    def gains(self, items):
+    def gains(self, items: Any) -> Any:
         """F(S + i) - F(S) for some items outside the current set, shape (len(items),)."""
         raise NotImplementedError
 
-    def add(self, item, gain):
+    def add(self, item: Any, gain: Any) -> Any:
         """The item joins; ``gain`` is what `gains` said of it at the current set."""
         raise NotImplementedError
 
@@ -72,7 +74,7 @@ def _compiled_gain(W, cover):
 class MaximaFunction(SetFunction):
     """F(S) = sum_{i in S} linear_i + sum_d max_{i in S} W_id."""
 
-    def __init__(self, f):
+    def __init__(self, f: Objective) -> None:
         self.n, self.f, self.linear = f.n, f, f.linear
         self.W = f.rows()
         self.sparse = scipy.sparse.issparse(self.W)
@@ -81,12 +83,12 @@ class MaximaFunction(SetFunction):
         self.clear()
         self.compiled = None if self.sparse else _compiled_gain(self.W, self.cover)
 
-    def clear(self):
+    def clear(self) -> None:
         self.value = 0.0
         self.cover = np.zeros(self.W.shape[1])
         self.is_empty = True
 
-    def gains(self, items):
+    def gains(self, items: Any) -> Any:
         self.n_values += len(items)
         if self.is_empty and len(items) == self.n:
             return self.linear + np.asarray(self.W.sum(axis=1)).ravel()
@@ -105,7 +107,7 @@ class MaximaFunction(SetFunction):
         own = slice(self.W.indptr[item], self.W.indptr[item + 1])
         return self.W.indices[own], self.W.data[own]
 
-    def add(self, item, gain):
+    def add(self, item: Any, gain: Any) -> None:
         self.is_empty = False
         self.value += gain
         if self.sparse:
@@ -118,11 +120,11 @@ class MaximaFunction(SetFunction):
 class GradientFunction(SetFunction):
     """F whose gains are known functions of the gradient of f at the 0/1 vector."""
 
-    def __init__(self, f, gain=lambda grad: grad):
+    def __init__(self, f: Objective, gain: Any = lambda grad: grad) -> None:
         self.n, self.f, self.gain_of, self.n_values = f.n, f, gain, 0
         self.clear()
 
-    def clear(self):
+    def clear(self) -> None:
         self.x = np.zeros(self.n)
         self._evaluate()
 
@@ -131,10 +133,10 @@ class GradientFunction(SetFunction):
         self.value, grad = self.f.value_and_gradient(self.x)
         self.all_gains = self.gain_of(grad)
 
-    def gains(self, items):
+    def gains(self, items: Any) -> Any:
         return self.all_gains[items]
 
-    def add(self, item, gain):
+    def add(self, item: Any, gain: Any) -> None:
         self.x[item] = 1.0
         self._evaluate()
 
@@ -142,11 +144,11 @@ class GradientFunction(SetFunction):
 class OracleFunction(SetFunction):
     """F by a Python function of a sorted list of items."""
 
-    def __init__(self, function, n):
+    def __init__(self, function: Any, n: int) -> None:
         self.function, self.n, self.n_values = function, n, 0
         self.clear()
 
-    def clear(self):
+    def clear(self) -> None:
         self.items = []
         self.value = self._value_of([])
 
@@ -154,15 +156,15 @@ class OracleFunction(SetFunction):
         self.n_values += 1
         return float(self.function(items))
 
-    def gains(self, items):
+    def gains(self, items: Any) -> Any:
         return np.array([self._value_of(sorted([*self.items, int(item)])) - self.value for item in items])
 
-    def add(self, item, gain):
+    def add(self, item: Any, gain: Any) -> None:
         self.items = sorted([*self.items, int(item)])
         self.value += gain
 
 
-def as_set_function(F, n=None):
+def as_set_function(F: Any, n: int | None = None) -> Any:
     """The `SetFunction` of an objective, or of a function of a list of items (then with their number n).
 
     Raises

@@ -20,6 +20,7 @@ maximised over T by one call of the linear oracle; the last sum is at least 0 fo
 import heapq
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -68,17 +69,25 @@ class GreedySet(Record):
     message: str
 
     @property
-    def ratio(self):
+    def ratio(self) -> Any:
         """value / bound, a proven part of the maximum; NaN where the bound is not above 0."""
         return self.value / self.bound if self.bound > 0.0 else math.nan
 
     @property
-    def table(self):
+    def table(self) -> Any:
         """Columns by name, one entry an item in the order of choice: item, gain, and the value so far."""
         return {"item": self.items, "gain": self.gains, "value": self.value - self.gains.sum() + np.cumsum(self.gains)}
 
 
-def greedy(F, P=None, *, size=None, improve=False, epsilon=None, seed=0):
+def greedy(
+    F: Any,
+    P: int | FeasibleSet | None = None,
+    *,
+    size: int | None = None,
+    improve: bool = False,
+    epsilon: float | None = None,
+    seed: int = 0,
+) -> "GreedySet":
     """Lazy greedy choice for a submodular set function.
 
     Parameters
@@ -155,7 +164,7 @@ class _Choice:
         self.fresh = np.ones(function.n, bool)
 
 
-def lazy_choice(function, family, size=None, weight=None, start=()):
+def lazy_choice(function: Any, family: Any, size: Any = None, weight: Any = None, start: Any = ()) -> Any:
     """A `_Choice` by gain, or by gain per ``weight``; exactly ``size`` items, or while the gain is positive.
 
     The items of ``start`` are in it from the beginning.

@@ -11,7 +11,10 @@ exchange never gains where L_jj M_aa <= 1 for all a of the set, since s_j withou
 not even looked at.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast.discrete.greedy import exactly
 
@@ -91,7 +94,9 @@ class _State:
             self.renew()
 
 
-def improve_by_moves(kernel, family, items, size=None, max_moves=None):
+def improve_by_moves(
+    kernel: Any, family: Any, items: ArrayLike, size: int | None = None, max_moves: int | None = None
+) -> NDArray[np.int64]:
     """A set that no single move betters: exchanges alone where a ``size`` is given.
 
     Parameters
@@ -125,7 +130,7 @@ def improve_by_moves(kernel, family, items, size=None, max_moves=None):
     return np.array(state.S if state.M is not None else items, dtype=np.int64)
 
 
-def resized(kernel, family, items, size):
+def resized(kernel: Any, family: Any, items: Any, size: Any) -> Any:
     """A set of exactly ``size`` items of the family, from another by the best single removals or additions."""
     state = _State(kernel, family, items, True, all_items=True)
     while state.M is not None and len(state.S) > size:

@@ -9,6 +9,9 @@ solver.
 Register before the first compilation that involves the class.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from drsub_fast.engine.jit import plain, when_compiling
 from drsub_fast.errors import UnsupportedError
 
@@ -24,12 +27,12 @@ class Operation:
         Implementation for classes that register none.
     """
 
-    def __init__(self, name, default=None):
+    def __init__(self, name: str, default: Callable[..., Any] | None = None) -> None:
         self.name = name
         self.default = default
         self.table = {}
 
-    def lookup(self, cls):
+    def lookup(self, cls: Any) -> Any:
         """The implementation for a parameter class."""
         implementation = self.table.get(cls, self.default)
         if implementation is None:
@@ -37,7 +40,7 @@ class Operation:
         return implementation
 
 
-def operation(name, default=None):
+def operation(name: str, default: Callable[..., Any] | None = None) -> tuple[Any, Operation]:
     """Make a generic operation.
 
     Returns

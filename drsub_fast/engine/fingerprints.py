@@ -7,6 +7,7 @@ it names, which Numba freezes; so functions with equal digests share their compi
 import hashlib
 import sys
 import types
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ class _Unknown(Exception):
     """A value that another process may not have."""
 
 
-def fingerprint(function):
+def fingerprint(function: Any) -> Any:
     """Digest of a function compiled by Numba, or None where it uses something that cannot be told in words."""
     digest = hashlib.sha256()
     try:

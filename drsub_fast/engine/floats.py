@@ -6,6 +6,7 @@ returns a numpy float, whose arithmetic follows C.
 
 import math
 from math import ceil, e, floor, frexp, inf, isfinite, isinf, isnan, nan, pi
+from typing import Any
 
 from numpy import float64
 
@@ -15,22 +16,22 @@ __all__ = [
 ]  # fmt: skip
 
 
-def sqrt(x):
+def sqrt(x: Any) -> Any:
     """Square root; NaN below 0."""
     return float64(math.sqrt(x)) if x >= 0.0 else float64(nan)
 
 
-def log(x):
+def log(x: Any) -> Any:
     """Natural logarithm; -inf at 0, NaN below."""
     return float64(math.log(x)) if x > 0.0 else float64(-inf if x == 0.0 else nan)
 
 
-def log1p(x):
+def log1p(x: Any) -> Any:
     """log(1 + x); -inf at -1, NaN below."""
     return float64(math.log1p(x)) if x > -1.0 else float64(-inf if x == -1.0 else nan)
 
 
-def exp(x):
+def exp(x: Any) -> Any:
     """Exponential; inf where it overflows."""
     try:
         return float64(math.exp(x))
@@ -38,7 +39,7 @@ def exp(x):
         return float64(inf)
 
 
-def expm1(x):
+def expm1(x: Any) -> Any:
     """exp(x) - 1; inf where it overflows."""
     try:
         return float64(math.expm1(x))
@@ -46,7 +47,7 @@ def expm1(x):
         return float64(inf)
 
 
-def ldexp(x, exponent):
+def ldexp(x: Any, exponent: Any) -> Any:
     """x 2^exponent; inf where it overflows."""
     try:
         return float64(math.ldexp(x, int(exponent)))
@@ -54,6 +55,6 @@ def ldexp(x, exponent):
         return float64(math.copysign(inf, x))
 
 
-def copysign(x, y):
+def copysign(x: Any, y: Any) -> Any:
     """|x| with the sign of y."""
     return float64(math.copysign(x, y))

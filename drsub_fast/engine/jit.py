@@ -18,9 +18,11 @@ import signal
 import threading
 import time
 import types
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -56,13 +58,13 @@ _helpers, _OFTEN = {}, 10
 _state = threading.local()
 
 
-def cache_folder():
+def cache_folder() -> Any:
     """Where compiled kernels are stored; None where they are not."""
     return None if COMPILE == "never" else store.folders()[1]
 
 
 @contextmanager
-def compiling():
+def compiling() -> Generator[Any, None, None]:
     """Within it, kernels that this thread calls from Python are compiled at once."""
     before = getattr(_state, "compiling", False)
     _state.compiling = True
@@ -72,13 +74,13 @@ def compiling():
         _state.compiling = before
 
 
-def compiles_at_once():
+def compiles_at_once() -> bool:
     """Whether kernels that this thread calls are compiled at their first call."""
     return COMPILE == "now" or getattr(_state, "compiling", False)
 
 
 @cache
-def engine():
+def engine() -> Any:
     """The module that compiles: `linked`, or `plain` for a Numba that is newer than those tested."""
     import numba
 
@@ -102,7 +104,7 @@ def engine():
     return module
 
 
-def has_engine():
+def has_engine() -> bool:
     """Whether code has been compiled or loaded in this process."""
     return engine.cache_info().currsize > 0
 
@@ -118,11 +120,11 @@ class Interpreted:
         Arguments that Ctrl-C must not leave half-written: they get back what they were before the call.
     """
 
-    def __init__(self, kernel, kind, patience):
+    def __init__(self, kernel: Any, kind: Any, patience: Any) -> None:
         self._kernel, self._kind, self._patience = kernel, kind, patience
         self.arrays = ()
 
-    def __call__(self, *arguments):
+    def __call__(self, *arguments: Any) -> Any:
         if self._patience == _SHORT_PATIENCE:
             called = self._kernel, self._kind
             _helpers[called] = _helpers.get(called, 0) + 1
@@ -142,11 +144,11 @@ class Interpreted:
             _state.errors = before
 
     @property
-    def exhausted(self):
+    def exhausted(self) -> Any:
         return COMPILE == "auto" and self._kernel.spent.get(self._kind, 0.0) > self._patience
 
 
-def call_outside(function, *arguments):
+def call_outside(function: Any, *arguments: Any) -> Any:
     """Calls a user's function from a kernel that runs as plain Python.
 
     It handles floating-point errors as the user has asked numpy to, and its time does not count as the kernel's.
@@ -189,44 +191,44 @@ class Kernel:
         Processor seconds of interpreted calls, by the kind of their arguments.
     """
 
-    def __init__(self, py_func, **options):
+    def __init__(self, py_func: Any, **options: Any) -> None:
         self.py_func, self.options = py_func, options
         self.entries, self.spent = {}, {}
         self._code, self._dispatcher = {}, None
         self.__name__, self.__doc__, self.__module__ = py_func.__name__, py_func.__doc__, py_func.__module__
         self.__wrapped__ = py_func
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return self.py_func.__qualname__
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<kernel {self.__module__}.{self.__name__}>"
 
-    def __call__(self, *arguments):
+    def __call__(self, *arguments: Any) -> Any:
         if self._dispatcher is not None:
             return self._dispatcher(*arguments)
         return self.choose_call(arguments)(*arguments)
 
-    def choose_call(self, arguments):
+    def choose_call(self, arguments: Any) -> Any:
         """What to call for ``arguments`` of a kernel that is no solver loop."""
         return self.choose(arguments, _operations_with(arguments), _SHORT_PATIENCE)
 
     @cached_property
-    def interpreted(self):
+    def interpreted(self) -> Any:
         """The kernel as plain Python, and all that it calls."""
         return _twin(self.py_func)
 
     @cached_property
-    def linked(self):
+    def linked(self) -> Any:
         """The Numba function that other kernels call."""
         return engine().linked_function(self)
 
     @cached_property
-    def standalone(self):
+    def standalone(self) -> Any:
         """The Numba function that Python calls."""
         return engine().standalone_function(self)
 
-    def choose(self, arguments, operations, patience=_PATIENCE):
+    def choose(self, arguments: Any, operations: float, patience: float = _PATIENCE) -> Any:
         """What to call for ``arguments``: compiled code if it is there or pays, else `Interpreted`.
 
         Parameters
@@ -250,7 +252,7 @@ class Kernel:
                 return interpreted
         return self.compile(kind, arguments)
 
-    def compile(self, kind, arguments):
+    def compile(self, kind: Any, arguments: Any) -> Any:
         """Compiled code for arguments of a kind, loaded from the cache if it is there."""
         if not compiles_at_once() and not self._is_stored(kind):
             folder = cache_folder()
@@ -268,18 +270,18 @@ class Kernel:
         text = key_text((tuple, *map(key_of, kind)))
         return text is not None and store.holds(self.file_name("whole", text), self.__module__)
 
-    def file_name(self, form, text):
+    def file_name(self, form: Any, text: str) -> Any:
         """Name of the file that keeps its compiled code in a form, for a signature as text."""
         return store.file_name(self.__module__, self.__name__, self.py_func.__code__.co_firstlineno, form, text)
 
-    def choose_around(self, kind, operations):
+    def choose_around(self, kind: Any, operations: Any) -> Any:
         """What to call for arguments that hold Python callables: all as plain Python until compiling the rest pays."""
         interpreted = Interpreted(self, kind, _PATIENCE)
         if COMPILE == "never" or not (compiles_at_once() or operations > _MANY_OPERATIONS or interpreted.exhausted):
             return interpreted
         return compiling()(plain(self))
 
-    def entry(self, kind, arguments, operations):
+    def entry(self, kind: Any, arguments: Any, operations: Any) -> Any:
         """What to call for ``arguments``, found without looking at their types.
 
         Finding the types of a dozen arrays takes longer than a small solve. ``kind`` says what they are,
@@ -301,7 +303,14 @@ def _compile_helpers():
             kernel.compile(kind, tuple(example_of(key_of(code)) for code in kind))
 
 
-def kernel(function=None, *, reductions=False, memory=False, apart=False, wide=False):
+def kernel(
+    function: Callable[..., Any] | None = None,
+    *,
+    reductions: bool = False,
+    memory: bool = False,
+    apart: bool = False,
+    wide: bool = False,
+) -> Any:
     """Make a kernel, which compiles without the GIL, by numpy's error model, and is stored on disk.
 
     Parameters
@@ -329,7 +338,7 @@ def kernel(function=None, *, reductions=False, memory=False, apart=False, wide=F
 _PLAIN = {}
 
 
-def plain(function):
+def plain(function: Any) -> Any:
     """The same kernel as plain Python, for parameters that compiled code cannot take.
 
     A parameter class with a true attribute ``interpreted`` holds Python callables. Whatever kernel meets
@@ -399,7 +408,7 @@ def _twin_of(value):
 _operations, _separates = [], []
 
 
-def when_compiling(call, table):
+def when_compiling(call: Any, table: Any) -> None:
     """Tells the engine, once there is one, of a generic operation; see `drsub_fast.engine.dispatch`."""
     _operations.append((call, table))
     if has_engine():
@@ -415,7 +424,7 @@ class Separate:
         What kernels call.
     """
 
-    def __init__(self, function, example):
+    def __init__(self, function: Any, example: Any) -> None:
         self.kernel, self._example = function, example
         self.name = f"{function.__module__}.{function.__name__}"
         self.cell, self._lock = ctypes.c_int64(0), threading.Lock()
@@ -431,11 +440,11 @@ class Separate:
         self.call = call
 
     @cached_property
-    def arguments(self):
+    def arguments(self) -> Any:
         """Arguments of the types that all calls have."""
         return self._example()
 
-    def fill(self):
+    def fill(self) -> Any:
         """Compiles the kernel and notes its address. Ctrl-C waits meanwhile: it cannot pass through compiled code."""
         interrupted = False
         with self._lock:
@@ -449,7 +458,7 @@ class Separate:
         return self.cell.value
 
 
-def separate(example):
+def separate(example: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel that is compiled once, not again inside every loop that calls it: for large kernels.
 
     Compiled code finds its address in a cell in memory. The cell's symbol is registered in every process, so that code
@@ -476,6 +485,6 @@ def separate(example):
     return decorate
 
 
-def separate_kernels(names):
+def separate_kernels(names: Any) -> Any:
     """The separate kernels that have these names."""
     return [kernel for kernel in _separates if kernel.name in names]

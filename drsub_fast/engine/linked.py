@@ -13,6 +13,7 @@ import logging
 import pickle
 import sys
 from functools import cache
+from typing import Any
 
 import llvmlite
 import numba
@@ -329,17 +330,17 @@ class _StandaloneFunction(CPUDispatcher):
         return self._kernel.choose_call(arguments)
 
 
-def linked_function(kernel):
+def linked_function(kernel: Any) -> Any:
     """The kernel for other kernels."""
     return _LinkedFunction(kernel)
 
 
-def standalone_function(kernel):
+def standalone_function(kernel: Any) -> Any:
     """The kernel for Python."""
     return _StandaloneFunction(kernel)
 
 
-def compile(kernel, arguments):
+def compile(kernel: Any, arguments: Any) -> Any:
     """Machine code of a kernel for arguments of these types, from the cache if it is there."""
     signature = tuple(map(numba.typeof, arguments))
     function = kernel.standalone
@@ -349,7 +350,7 @@ def compile(kernel, arguments):
     return result.entry_point
 
 
-def address(kernel, arguments):
+def address(kernel: Any, arguments: Any) -> Any:
     """Address of the machine code of a kernel, for this process."""
     compile(kernel, arguments)
     result = kernel.standalone.overloads[tuple(map(numba.typeof, arguments))]
@@ -361,7 +362,7 @@ def _fill(names):
         kernel.fill()
 
 
-def add_operation(call, table):
+def add_operation(call: Any, table: Any) -> None:
     """Makes a generic operation known to Numba: the implementation is called, no function in between is compiled."""
 
     class Template(AbstractTemplate):
@@ -391,7 +392,7 @@ def _is_plain_data(numba_type):
     return numba_type in (numba.types.float64, numba.types.int64)
 
 
-def add_separate(separate):
+def add_separate(separate: Any) -> None:
     """Makes a separate kernel known to Numba: a call by the address in its cell, which is filled if it is empty."""
     name, call = separate.name, separate.call
     add_symbol(f"{name}.cell", ctypes.addressof(separate.cell))

@@ -3,6 +3,8 @@
 Each kernel is an ordinary ``numba.njit`` function, which Numba links into its callers as it does by itself.
 """
 
+from typing import Any
+
 import numba
 from numba.extending import overload, typeof_impl
 
@@ -19,29 +21,29 @@ def _type_of_kernel(kernel, context):
     return numba.typeof(kernel.linked)
 
 
-def linked_function(kernel):
+def linked_function(kernel: Any) -> Any:
     """The kernel as a Numba function."""
     flags = _REDUCTION_FLAGS if kernel.options["reductions"] else False
     return numba.njit(nogil=True, error_model="numpy", fastmath=flags)(kernel.py_func)
 
 
-def standalone_function(kernel):
+def standalone_function(kernel: Any) -> Any:
     """The same."""
     return kernel.linked
 
 
-def compile(kernel, arguments):
+def compile(kernel: Any, arguments: Any) -> Any:
     """The kernel, compiled for arguments of these types."""
     kernel.linked.compile(tuple(map(numba.typeof, arguments)))
     return kernel.linked
 
 
-def address(kernel, arguments):
+def address(kernel: Any, arguments: Any) -> Any:
     """Nothing calls kernels by their addresses here."""
     raise NotImplementedError
 
 
-def add_operation(call, table):
+def add_operation(call: Any, table: Any) -> None:
     """Makes a generic operation known to Numba."""
 
     @overload(call)
@@ -50,7 +52,7 @@ def add_operation(call, table):
         return lambda params, *args: kernel(params, *args)
 
 
-def add_separate(separate):
+def add_separate(separate: Any) -> None:
     """Makes a separate kernel known to Numba: an ordinary call."""
     kernel = separate.kernel
 

@@ -5,13 +5,14 @@ Equal keys mean equal types in compiled code, so a key says which code serves, i
 """
 
 import sys
+from typing import Any
 
 import numpy as np
 
 _NUMBERS = {float: "float64", np.float64: "float64", int: "int64", np.int64: "int64", bool: "bool", np.bool_: "bool"}
 
 
-def type_key(value):
+def type_key(value: Any) -> Any:
     """Key of the type of a value."""
     name = _NUMBERS.get(type(value))
     if name is not None:
@@ -33,7 +34,7 @@ def type_key(value):
 _CODES, _KEYS = {}, []
 
 
-def type_code(value):
+def type_code(value: Any) -> Any:
     """A number for the type of a value: quicker to look up than its key."""
     key = type_key(value)
     code = _CODES.get(key)
@@ -44,12 +45,12 @@ def type_code(value):
     return code
 
 
-def key_of(code):
+def key_of(code: Any) -> Any:
     """The key that has a number."""
     return _KEYS[code]
 
 
-def key_text(key):
+def key_text(key: Any) -> Any:
     """A key as text that means the same in every process, or None if there is none."""
     if isinstance(key, str):
         return key
@@ -64,7 +65,7 @@ def key_text(key):
     return None if name is None or None in texts else f"{name}({', '.join(texts)})"
 
 
-def example_of(key):
+def example_of(key: Any) -> Any:
     """A small value of a type."""
     if isinstance(key, str):
         return np.dtype(key).type(1).item() if key in _NUMBERS.values() else np.dtype(key).type(1)
@@ -82,7 +83,7 @@ def example_of(key):
     return cls(*values) if hasattr(cls, "_fields") else cls(values)
 
 
-def is_jitted(value):
+def is_jitted(value: Any) -> bool:
     """Whether a value is a function compiled by Numba."""
     numba = sys.modules.get("numba")
     return numba is not None and numba.extending.is_jitted(value)

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 logger = logging.getLogger("drsub_fast")
 
@@ -29,7 +30,7 @@ _MAGIC = b"drsub_fast kernel 1\n"
 
 
 @cache
-def source_digest(module):
+def source_digest(module: Any) -> Any:
     """Hash of the sources that a kernel of a module may link in, names included.
 
     They are the shared folders and the module's own folder, or the file itself where it stands beside the folders.
@@ -89,7 +90,7 @@ def _is_private(folder):
 
 
 @cache
-def folders():
+def folders() -> Any:
     """(folders to read from, folder to write to or None)."""
     readable = []
     for folder in _candidate_folders():
@@ -110,7 +111,7 @@ def folders():
 
 
 @cache
-def processor():
+def processor() -> Any:
     """The processor's name and features, as far as the system tells, for the names of files."""
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -123,7 +124,7 @@ def processor():
     return hashlib.sha256(f"{platform.machine()} {platform.processor()}".encode()).hexdigest()[:8]
 
 
-def file_name(module, name, line, form, text):
+def file_name(module: Any, name: str, line: Any, form: Any, text: str) -> Any:
     """Name of the file of one kernel for one signature."""
     version = f"{sys.implementation.cache_tag} {processor()}"
     key = hashlib.sha256(f"{form} {text} {version}".encode()).hexdigest()[:16]
@@ -134,7 +135,7 @@ def _header(module):
     return _MAGIC + source_digest(module).encode() + b"\n"
 
 
-def holds(name, module):
+def holds(name: str, module: Any) -> bool:
     """Whether a folder has a file of this name that was compiled from the present sources."""
     header = _header(module)
     for folder in folders()[0]:
@@ -144,7 +145,7 @@ def holds(name, module):
     return False
 
 
-def load(name, module, stamp):
+def load(name: str, module: Any, stamp: Any) -> Any:
     """Contents of the file, or None."""
     header = _header(module) + stamp.encode() + b"\n"
     for folder in folders()[0]:
@@ -163,7 +164,7 @@ def load(name, module, stamp):
     return None
 
 
-def save(name, module, stamp, payload):
+def save(name: str, module: Any, stamp: Any, payload: Any) -> None:
     """Writes the file; where that fails, the next process compiles again."""
     folder = folders()[1]
     if folder is None:

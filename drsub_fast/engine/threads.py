@@ -2,7 +2,9 @@
 
 import os
 import threading
+from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -17,7 +19,7 @@ _limiter = None
 _controller = None
 
 
-def worker_count(n_jobs):
+def worker_count(n_jobs: Any) -> Any:
     """Number of workers: ``n_jobs``, or for None and -1 the number of processors this process may use."""
     if n_jobs is None or n_jobs == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -25,7 +27,7 @@ def worker_count(n_jobs):
 
 
 @contextmanager
-def progress_bar(shown, total=None, done=0, unit="problem"):
+def progress_bar(shown: Any, total: Any = None, done: Any = 0, unit: str = "problem") -> Generator[Any, None, None]:
     """A function that counts finished problems (or steps), and shows them on standard error if asked to."""
     if not as_flag(shown, "progress"):
         yield lambda count: None
@@ -37,7 +39,7 @@ def progress_bar(shown, total=None, done=0, unit="problem"):
 
 
 @contextmanager
-def one_blas_thread():
+def one_blas_thread() -> Generator[Any, None, None]:
     """Limits every BLAS of the process to one thread; the last of concurrent users restores what was set.
 
     Workers that each start BLAS threads of their own oversubscribe the processors, and the number of BLAS

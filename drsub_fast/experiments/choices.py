@@ -7,10 +7,12 @@ chosen, `map_dpp`, and two-phase Frank-Wolfe with rounding and single moves, up 
 
 import importlib.util
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast._checks import as_count
 from drsub_fast.discrete.greedy import greedy_map
@@ -33,7 +35,7 @@ class Race(NamedTuple):
     seconds: float
 
 
-def random_items(n, rank=RANK, seed=0):
+def random_items(n: int, rank: Any = RANK, seed: int = 0) -> Any:
     """Unit feature vectors, shape (n, rank), and lognormal qualities, shape (n,)."""
     rng = np.random.default_rng([n, seed])
     features = rng.standard_normal((n, rank))
@@ -41,7 +43,7 @@ def random_items(n, rank=RANK, seed=0):
     return features, 2.0 * np.exp(0.3 * rng.standard_normal(n))
 
 
-def plain_greedy(features, quality, k):
+def plain_greedy(features: Any, quality: Any, k: Any) -> Any:
     """Greedy choice of k items in numpy, every gain brought up to date at every step; log det of the set."""
     B = quality[:, None] * features
     squared, C, items, value = np.einsum("ij,ij->i", B, B), np.zeros((k, len(B))), [], 0.0
@@ -55,7 +57,7 @@ def plain_greedy(features, quality, k):
     return value
 
 
-def races(sizes=SIZES, k=CHOSEN, continuous_up_to=CONTINUOUS_UP_TO):
+def races(sizes: Iterable[int] = SIZES, k: int = CHOSEN, continuous_up_to: int = CONTINUOUS_UP_TO) -> Iterator[Any]:
     """All ways on random items of every size.
 
     Parameters
@@ -91,14 +93,14 @@ def _worth(found):
     return found.value, found.bound
 
 
-def format_races(rows):
+def format_races(rows: Any) -> Any:
     """A table of the races."""
     lines = [f"{'':26}{'n':>10}{'log det':>12}{'bound':>12}{'ms':>12}"]
     lines += [f"{row.name:26}{row.n:10}{row.value:12.4f}{row.bound:12.3f}{1e3 * row.seconds:12.1f}" for row in rows]
     return "\n".join(lines)
 
 
-def draw_races(rows):
+def draw_races(rows: Any) -> Any:
     """Figure: processor time by n, and log det less that of plain greedy against time. Needs matplotlib.
 
     Returns
@@ -128,7 +130,7 @@ def draw_races(rows):
     return figure
 
 
-def draw_chosen(X, choices, names):
+def draw_chosen(X: NDArray[np.float64], choices: dict[str, Any], names: Any) -> Any:
     """Figure: the first two principal components of a data set, a panel for each choice of items. Needs matplotlib.
 
     Parameters
@@ -158,7 +160,7 @@ def draw_chosen(X, choices, names):
     return figure
 
 
-def wine_choices(k=12):
+def wine_choices(k: Any = 12) -> Any:
     """(X, choices): scikit-learn's 178 wines, standardised, and k of them chosen in three ways. Needs scikit-learn.
 
     Raises
@@ -180,7 +182,7 @@ def wine_choices(k=12):
     }
 
 
-def reproduce(folder, quick=False):
+def reproduce(folder: str | Path, quick: bool = False) -> tuple[str, list[Path]]:
     """The whole experiment, with figures where matplotlib is there.
 
     Parameters

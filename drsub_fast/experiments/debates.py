@@ -26,11 +26,12 @@ import importlib.util
 import json
 import math
 import time
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,7 +61,7 @@ class Statement(NamedTuple):
     text: str
 
 
-def read_statements(path):
+def read_statements(path: str | Path) -> Any:
     """Statements from a file of JSON lines with ``speaker``, ``date`` and ``text``, gzipped if its name ends so.
 
     Parameters
@@ -114,13 +115,13 @@ class MatchedTask:
     match: np.ndarray = field(repr=False)
     constraint: MatchingPolytope
 
-    def objective(self, strength):
+    def objective(self, strength: Any) -> Any:
         """The softmax extension for a weight of the match, at least 0."""
         quality = np.exp(0.5 * strength * self.match)
         return Softmax(quality[:, None] * self.similarity * quality)
 
 
-def matched_tasks(statements, seed=0):
+def matched_tasks(statements: Any, seed: int = 0) -> Any:
     """The tasks of all pairs of speakers. Needs scikit-learn (the ``data`` extra).
 
     Parameters
@@ -215,7 +216,7 @@ class SummaryRow(NamedTuple):
     greedy: float
 
 
-def run_task(task, strength, methods=PAPER_METHODS):
+def run_task(task: "MatchedTask", strength: float, methods: dict[str, Any] = PAPER_METHODS) -> Any:
     """The rows of all methods on one task.
 
     Parameters
@@ -243,7 +244,12 @@ def run_task(task, strength, methods=PAPER_METHODS):
     return rows
 
 
-def run_tasks(tasks, strengths=STRENGTHS, methods=PAPER_METHODS, n_jobs=None):
+def run_tasks(
+    tasks: Any,
+    strengths: Sequence[float] = STRENGTHS,
+    methods: dict[str, Any] = PAPER_METHODS,
+    n_jobs: int | None = None,
+) -> Generator[Any, None, None]:
     """Runs all tasks at all strengths, in threads.
 
     Parameters
@@ -269,7 +275,7 @@ def run_tasks(tasks, strengths=STRENGTHS, methods=PAPER_METHODS, n_jobs=None):
         executor.shutdown(cancel_futures=True)
 
 
-def trajectories(task, strength, methods=PAPER_METHODS):
+def trajectories(task: Any, strength: Any, methods: Any = PAPER_METHODS) -> Any:
     """Value at every iterate of each method, ``{method: ndarray}``; of the phase that a two-phase method returns."""
     f = task.objective(strength)
     return {
@@ -278,7 +284,7 @@ def trajectories(task, strength, methods=PAPER_METHODS):
     }
 
 
-def mean_over_tasks(rows, score):
+def mean_over_tasks(rows: Any, score: Any) -> Any:
     """``{method: (strengths, means)}`` of ``score(row)``, the methods in the order of the rows."""
     scores = {}
     for row in rows:
@@ -289,7 +295,7 @@ def mean_over_tasks(rows, score):
     }
 
 
-def format_summary(rows):
+def format_summary(rows: Any) -> Any:
     """The rows as a table: mean softmax value, mean log ratio to greedy and seconds for each method and strength."""
     strengths = sorted({row.strength for row in rows})
     n_tasks = len({(row.left, row.right) for row in rows})
@@ -305,7 +311,9 @@ def format_summary(rows):
     return "\n".join(lines)
 
 
-def reproduce(path, folder, strengths=STRENGTHS, methods=PAPER_METHODS, n_jobs=None):
+def reproduce(
+    path: str | Path, folder: str | Path, strengths: Any = STRENGTHS, methods: Any = PAPER_METHODS, n_jobs: Any = None
+) -> tuple[str, list[Path]]:
     """The whole experiment: ``debates.csv`` and, with matplotlib, ``debates.png``.
 
     Parameters

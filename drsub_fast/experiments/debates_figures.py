@@ -1,5 +1,7 @@
 """Figures of the summarization and recommendation experiments. Needs matplotlib (the ``plot`` extra)."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -14,7 +16,7 @@ def _style(method):
     }  # fmt: skip
 
 
-def draw_summaries(values, ratios, n_tasks, curves, title):
+def draw_summaries(values: dict[str, Any], ratios: dict[str, Any], n_tasks: int, curves: Any, title: str) -> Any:
     """Figure of the debates: value against strength, value against iteration, rounded sets against greedy.
 
     Parameters
@@ -54,7 +56,7 @@ def draw_summaries(values, ratios, n_tasks, curves, title):
     return figure
 
 
-def draw_choices(items, choices):
+def draw_choices(items: Any, choices: Any) -> Any:
     """Picture of chosen digits side by side, a row a choice, ordered by label; framed where only one choice has it.
 
     Parameters

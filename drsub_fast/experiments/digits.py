@@ -11,9 +11,10 @@ some 200 images and has the value 104, while no set of 20 is above 80.
 """
 
 import importlib.util
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class DigitItems:
     objective: Softmax
 
 
-def digit_items(strength=4.0):
+def digit_items(strength: float = 4.0) -> "DigitItems":
     """The images with their kernel. Needs scikit-learn (the ``data`` extra).
 
     Parameters
@@ -91,7 +92,7 @@ def digit_items(strength=4.0):
     return DigitItems(digits.images, digits.target.astype(np.int64), confidence, objective)
 
 
-def digit_constraints(items, k=20):
+def digit_constraints(items: Any, k: Any = 20) -> Any:
     """k images in all, and k / 10 of each digit: ``{name: FeasibleSet}``.
 
     Raises
@@ -116,7 +117,7 @@ class Choice(NamedTuple):
     solution: MapSolution
 
 
-def choose(items, constraints, choices=CHOICES):
+def choose(items: "DigitItems", constraints: Any, choices: dict[str, Any] = CHOICES) -> Generator[Any, None, None]:
     """Chooses images in every way under every constraint.
 
     Parameters
@@ -136,7 +137,7 @@ def choose(items, constraints, choices=CHOICES):
             yield Choice(constraint, name, map_dpp(items.objective, P, **options))
 
 
-def format_choices(choices):
+def format_choices(choices: Any) -> Any:
     """A table of the choices."""
     lines = [f"{'':34}{'log det':>10}{'softmax':>10}{'bound':>10}{'images':>8}{'ms':>10}"]
     constraint = None
@@ -152,7 +153,7 @@ def format_choices(choices):
     return "\n".join(lines)
 
 
-def reproduce(folder, k=20):
+def reproduce(folder: str | Path, k: int = 20) -> tuple[str, list[Path]]:
     """The whole experiment, with a picture of the chosen images for each constraint where matplotlib is there.
 
     Parameters

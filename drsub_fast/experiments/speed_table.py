@@ -7,7 +7,9 @@ must agree, or the row says so. Three baselines: the numpy loop with a cold line
 
 import math
 import time
+from collections.abc import Generator
 from dataclasses import dataclass
+from typing import Any
 
 import highspy
 import numpy as np
@@ -19,8 +21,10 @@ from drsub_fast.engine.jit import kernel
 from drsub_fast.kernels import contract, evaluate, lmo, objective_work, prepare
 from drsub_fast.kernels import set_work as set_work_of
 from drsub_fast.methods import maximize
+from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.budget import Budget
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.continuous_greedy import nonmonotone_frank_wolfe
@@ -55,7 +59,7 @@ class Row:
     agreement: str
 
     @property
-    def ratio(self):
+    def ratio(self) -> Any:
         """How many times faster."""
         return self.baseline_time / self.time
 
@@ -65,7 +69,7 @@ class Row:
 _TURN = 0.02
 
 
-def interleaved_medians(calls, seconds, least=3):
+def interleaved_medians(calls: Any, seconds: Any, least: Any = 3) -> Any:
     """Median seconds of each call, taken in turn for about ``seconds`` in all, after one uncounted round.
 
     Each turn repeats the call for `_TURN` seconds and counts once, by the mean.
@@ -87,7 +91,7 @@ def interleaved_medians(calls, seconds, least=3):
     return [float(np.median(mine)) for mine in times]
 
 
-def quadratic_problem(n, m, seed, concave=0.0):
+def quadratic_problem(n: int, m: int, seed: int, concave: float = 0.0) -> Any:
     """Family 1 of the paper, optionally with a concave diagonal (an interior optimal face)."""
     rng = np.random.default_rng(seed)
     H = -rng.random((n, n))
@@ -96,7 +100,7 @@ def quadratic_problem(n, m, seed, concave=0.0):
     return Quadratic(H, -0.2 * H @ P.upper), P
 
 
-def softmax_problem(n, seed):
+def softmax_problem(n: int, seed: int) -> Any:
     """Eigenvalues of L uniform on [0, 6], budget min(20, n/2)."""
     rng = np.random.default_rng(seed)
     Q, _ = np.linalg.qr(rng.standard_normal((n, n)))
@@ -107,7 +111,7 @@ def softmax_problem(n, seed):
 class WarmModel:
     """A HiGHS model as a careful user would drive it from Python."""
 
-    def __init__(self, P):
+    def __init__(self, P: FeasibleSet) -> None:
         n, m = P.n, P.m
         model = self.model = highspy._core._Highs()
         for name, value in {"output_flag": False, "solver": "simplex", "presolve": "off", "parallel": "off"}.items():
@@ -121,14 +125,14 @@ class WarmModel:
         self.columns = np.arange(n, dtype=np.int32)
         self.lower = np.zeros(n)
 
-    def lmo(self, g, upper):
+    def lmo(self, g: Any, upper: Any) -> Any:
         self.model.changeColsCost(g.size, self.columns, g)
         self.model.changeColsBounds(g.size, self.columns, self.lower, upper)
         self.model.run()
         return np.fromiter(self.model.getSolution().col_value, float, g.size)
 
 
-def nonmonotone_by_warm_model(f, P, steps):
+def nonmonotone_by_warm_model(f: Objective, P: FeasibleSet, steps: Any) -> Any:
     """Algorithm 2 in numpy around one warm HiGHS model; the value reached."""
     model, H, h, x = WarmModel(P), f.H, f.h, np.zeros(P.n)
     for _ in range(steps):
@@ -136,7 +140,7 @@ def nonmonotone_by_warm_model(f, P, steps):
     return 0.5 * x @ H @ x + h @ x + f.c
 
 
-def softmax_in_numpy(f):
+def softmax_in_numpy(f: Objective) -> Any:
     """Value and gradient of a softmax extension by numpy, as a function of x."""
     unit = np.eye(f.n)
     D = f.L - unit
@@ -148,7 +152,7 @@ def softmax_in_numpy(f):
     return value_and_gradient
 
 
-def softmax_by_numpy(f, P, steps):
+def softmax_by_numpy(f: Objective, P: FeasibleSet, steps: Any) -> Any:
     """Algorithm 2 in numpy for a softmax extension over a budget set, oracle by sorting; the value at every iterate."""
     value_and_gradient, x, values = softmax_in_numpy(f), np.zeros(f.n), []
     for _ in range(steps):
@@ -160,7 +164,7 @@ def softmax_by_numpy(f, P, steps):
     return [*values, value_and_gradient(x)[0]]
 
 
-def slsqp(f, P):
+def slsqp(f: Objective, P: FeasibleSet) -> Any:
     """SciPy's SLSQP from 0."""
     H, h = f.H, f.h
     return minimize(
@@ -170,7 +174,7 @@ def slsqp(f, P):
     )  # fmt: skip
 
 
-def softmax_slsqp(f, P):
+def softmax_slsqp(f: Objective, P: FeasibleSet) -> Any:
     """SciPy's SLSQP from 0 for a softmax extension over a budget set."""
     value_and_gradient = softmax_in_numpy(f)
 
@@ -190,7 +194,7 @@ def _agreement(mine, theirs):
     return f"values within {difference:.0e}"
 
 
-def solve_rows(sizes, seconds):
+def solve_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     """Whole solves against the numpy loop and the warm HiGHS model."""
     for n, m in sizes:
         for fast, plain in (
@@ -222,7 +226,7 @@ def solve_rows(sizes, seconds):
         yield Row("nonmonotone_frank_wolfe", f"{n} x {m}", "numpy + warm HiGHS", theirs, mine, note)
 
 
-def gap_rows(sizes, seconds):
+def gap_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     """Time to a certified gap of 1e-6 |f| against SLSQP, and maximize against SLSQP."""
     for n in sizes:
         for concave, kind in ((0.0, "vertex optimum"), (0.2, "interior face")):
@@ -245,7 +249,7 @@ def gap_rows(sizes, seconds):
             yield Row("maximize", size, "SciPy SLSQP", theirs, best, f"value {lead:+.2%}")
 
 
-def softmax_rows(sizes, seconds):
+def softmax_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     """Softmax over a budget set against the numpy loop."""
     for n in sizes:
         f, P = softmax_problem(n, seed=n)
@@ -257,7 +261,7 @@ def softmax_rows(sizes, seconds):
         yield Row("softmax, nonmonotone", f"n = {n}", "numpy, oracle by sorting", theirs, mine, note)
 
 
-def softmax_gap_rows(sizes, seconds):
+def softmax_gap_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     """Softmax over a budget set: time to a gap of 1e-6 |f| against SLSQP, and maximize against SLSQP."""
     for n in sizes:
         f, P = softmax_problem(n, seed=n)
@@ -274,7 +278,7 @@ def softmax_gap_rows(sizes, seconds):
         yield Row("maximize", size, "SciPy SLSQP", theirs, best, f"value {lead:+.2%}")
 
 
-def first_lp_rows(sizes, seconds):
+def first_lp_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     """The first linear program of an instance against HiGHS's dual simplex and SciPy's linprog."""
     for n, m in sizes:
         f, P = quadratic_problem(n, m, seed=n)
@@ -302,7 +306,7 @@ def _warm_steps(n_steps, objective, feasible_set, work, set_work, x, upper, v):
     return value
 
 
-def growth(sizes, seconds):
+def growth(sizes: Any, seconds: Any) -> tuple[tuple[float, ...], list[Any], list[Any]]:
     """How one warm step and the memory of a solve grow with n (m = n / 2).
 
     Returns
@@ -328,7 +332,7 @@ def growth(sizes, seconds):
     return fits, times, sizes_in_bytes
 
 
-def table(quick=False):
+def table(quick: bool = False) -> Generator[Any, None, None]:
     """Rows of the whole table, one by one."""
     seconds = 0.5 if quick else 3.0
     with threadpool_limits(1):

@@ -8,9 +8,10 @@ extensions by their value.
 
 import csv
 import statistics
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
@@ -30,12 +31,12 @@ PAPER_METHODS = {
 EXTRA_METHODS = ("multi-start",)
 
 
-def method_options(names):
+def method_options(names: Any) -> Any:
     """Options of `maximize` by name: the paper's where it has the method, else the method's own."""
     return {name: PAPER_METHODS.get(name, {}) for name in names}
 
 
-def curve_label(method, name):
+def curve_label(method: Any, name: str) -> Any:
     """The name of a method's curve, which says so where the paper has none."""
     return name if method in PAPER_METHODS else f"{name} (not in the paper)"
 
@@ -70,17 +71,17 @@ class Row(NamedTuple):
     optimum: float | None = None
 
     @property
-    def score(self):
+    def score(self) -> Any:
         """What the figures show: the ratio to the optimum where it is known, else the value."""
         return self.value if self.optimum is None else self.value / self.optimum
 
 
-def has_optimum(family):
+def has_optimum(family: Any) -> bool:
     """Whether the global maximum of this family can be computed."""
     return family.startswith("quadratic")
 
 
-def run_instance(instance, methods=PAPER_METHODS, global_optimum=True):
+def run_instance(instance: Any, methods: dict[str, Any] = PAPER_METHODS, global_optimum: bool = True) -> Any:
     """Rows of all methods on one instance.
 
     Parameters
@@ -108,7 +109,9 @@ def run_instance(instance, methods=PAPER_METHODS, global_optimum=True):
     return rows
 
 
-def run_family(family, repeats, sizes, methods=PAPER_METHODS, global_optimum=True, n_jobs=1):
+def run_family(
+    family: Any, repeats: Any, sizes: Any, methods: Any = PAPER_METHODS, global_optimum: bool = True, n_jobs: Any = 1
+) -> Generator[Any, None, None]:
     """Runs a family, instance by instance, in ``n_jobs`` threads.
 
     Yields
@@ -129,7 +132,7 @@ def run_family(family, repeats, sizes, methods=PAPER_METHODS, global_optimum=Tru
         executor.shutdown(wait=False, cancel_futures=True)
 
 
-def warm_up(family, names):
+def warm_up(family: Any, names: Any) -> None:
     """Runs one small instance by the methods, which compiles their kernels into the cache.
 
     HiGHS answers, so that the simplex, the same for all families, is left to the process that needs it first.
@@ -138,7 +141,7 @@ def warm_up(family, names):
     run_instance(next(paper_instances(family, repeats=1)), methods)
 
 
-def write_rows(stream, rows, header=False):
+def write_rows(stream: Any, rows: Any, header: bool = False) -> None:
     """Appends rows to an open CSV file, so that they are on disk at once."""
     writer = csv.writer(stream)
     if header:
@@ -155,7 +158,7 @@ class Cell(NamedTuple):
     count: int
 
 
-def summarise(rows):
+def summarise(rows: Any) -> Any:
     """``{(rows, method, n): Cell}``; the deviation is that of a sample, 0 for one repeat."""
     scores = {}
     for row in rows:
@@ -166,18 +169,18 @@ def summarise(rows):
     }
 
 
-def distinct(rows, field):
+def distinct(rows: Any, field: Any) -> Any:
     """Distinct values of a field in the order of first appearance, numbers sorted."""
     values = list(dict.fromkeys(getattr(row, field) for row in rows))
     return sorted(values) if isinstance(values[0], int) else values
 
 
-def score_name(rows):
+def score_name(rows: Any) -> Any:
     """What the scores of these rows are called."""
     return "function value" if rows[0].optimum is None else "approximation ratio"
 
 
-def format_table(rows):
+def format_table(rows: Any) -> Any:
     """The rows of one family as a table like the paper's figures: a block a panel, a line a curve."""
     cells, sizes = summarise(rows), distinct(rows, "n")
     labels = {method: curve_label(method, method) for method in distinct(rows, "method")}

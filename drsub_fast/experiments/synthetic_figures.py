@@ -1,6 +1,7 @@
 """Figures of the experiments. Needs matplotlib (the ``plot`` extra)."""
 
 from itertools import pairwise
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -12,7 +13,7 @@ from drsub_fast.methods import METHODS
 _PANELS = dict(zip(PAPER_ROWS, (r"$m = \lfloor 0.5n \rfloor$", r"$m = n$", r"$m = \lfloor 1.5n \rfloor$"), strict=True))
 
 
-def draw_experiment(rows):
+def draw_experiment(rows: Any) -> Any:
     """Figure of one family as in the paper: a panel for each number of rows, score against dimensionality.
 
     Curves of methods that the paper does not show are dashed.
@@ -53,7 +54,7 @@ def draw_experiment(rows):
     return figure
 
 
-def save_figure(figure, folder, name):
+def save_figure(figure: Any, folder: Any, name: str) -> Any:
     """Writes ``name.png`` and ``name.pdf`` and returns their paths."""
     paths = [folder / f"{name}.{kind}" for kind in ("png", "pdf")]
     for path in paths:

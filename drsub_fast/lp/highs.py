@@ -23,10 +23,12 @@ Source: Huangfu and Hall, Parallelizing the dual revised simplex method, Math. P
 """
 
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 import scipy
 from highspy import _core
+from numpy.typing import NDArray
 
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.rows import move_into_rows, powers_of_two, shrink_into_rows
@@ -95,7 +97,15 @@ class HighsOracle:
     array([1. , 0.5])
     """
 
-    def __init__(self, A, b, upper, row_lower=None, lower=None, sizes=None):
+    def __init__(
+        self,
+        A: Any,
+        b: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        row_lower: NDArray[np.float64] | None = None,
+        lower: NDArray[np.float64] | None = None,
+        sizes: NDArray[np.float64] | None = None,
+    ) -> None:
         self._m, self._n = m, n = A.shape
         self._A = A.tocsr() if scipy.sparse.issparse(A) else A
         self._b = np.asarray(b, dtype=np.float64)
@@ -168,7 +178,13 @@ class HighsOracle:
         with np.errstate(over="ignore"):  # beyond what the rows allow
             return self._lower / self._scale, upper / self._scale
 
-    def maximize(self, direction, upper, time_limit=None, mend=True):
+    def maximize(
+        self,
+        direction: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        time_limit: float | None = None,
+        mend: bool = True,
+    ) -> NDArray[np.float64]:
         """A vertex that maximises <direction, v>.
 
         Parameters
@@ -226,7 +242,7 @@ class HighsOracle:
             return shrink_into_rows(v, self._A, self._b)
         return move_into_rows(v, self._A, self._b, self._row_lower, self.upper, self._lower, self._sizes)
 
-    def basis(self):
+    def basis(self) -> Any:
         """Status of the columns and rows in the last basis.
 
         Returns
@@ -239,7 +255,7 @@ class HighsOracle:
         rows = np.fromiter(map(int, basis.row_status), np.int8, self._m)
         return columns, rows
 
-    def row_duals(self):
+    def row_duals(self) -> Any:
         """Multipliers of the rows at the last vertex, shape (m,): at least 0 where the upper side is tight."""
         scale = np.abs(self.direction).max()
         return np.fromiter(self._model.getSolution().row_dual, np.float64, self._m) * (scale if scale > 0.0 else 1.0)
@@ -298,8 +314,17 @@ MixedIntegerAnswer = namedtuple("MixedIntegerAnswer", "status x bound n_nodes")
 
 
 def maximize_mixed_integer(
-    cost, rows, row_lower, row_upper, upper, integer, relative_gap, absolute_gap, time_limit=None, max_nodes=None
-):  # fmt: skip
+    cost: NDArray[np.float64],
+    rows: Any,
+    row_lower: NDArray[np.float64],
+    row_upper: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    integer: NDArray[np.bool_],
+    relative_gap: float,
+    absolute_gap: float,
+    time_limit: float | None = None,
+    max_nodes: int | None = None,
+) -> Any:
     """Maximise <cost, x> over {row_lower <= rows x <= row_upper, 0 <= x <= upper}, some x integer, by HiGHS.
 
     Parameters

@@ -11,9 +11,12 @@ Source: Arnstrom, Bemporad, Axehill, A dual active-set solver for embedded quadr
 recursive LDL' updates, IEEE Trans. Automatic Control 67 (2022).
 """
 
+from typing import Any
+
 import daqp
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.rows import PRECISION, breaches, move_into_rows, powers_of_two, shrink_into_rows
@@ -31,7 +34,15 @@ _ATTEMPTS = ((1e-5, 1e6), (1e-4, 1e4), (1e-2, 1e2), (1.0, 1.0))
 _PRIMAL_TOL, _ROUNDING, _SINGULAR = 1e-12, 1e-15, 1e-17
 
 
-def project_onto_rows(y, A, row_upper, upper, row_lower=None, lower=None, sizes=None):
+def project_onto_rows(
+    y: NDArray[np.float64],
+    A: Any,
+    row_upper: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    row_lower: NDArray[np.float64] | None = None,
+    lower: NDArray[np.float64] | None = None,
+    sizes: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
     """The point of {x : row_lower <= A x <= row_upper, lower <= x <= upper} closest to y.
 
     Parameters

@@ -6,8 +6,11 @@ absolute. They are given data in units of the set (powers of two, which round no
 miss is mended here.
 """
 
+from typing import Any
+
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from drsub_fast.errors import OracleError
 
@@ -22,18 +25,24 @@ _NOISE = 1e-12
 _ROUNDS = 4
 
 
-def powers_of_two(sizes):
+def powers_of_two(sizes: Any) -> Any:
     """The powers of two at most as large as the entries of an array >= 0; 1 for entries of 0."""
     _, exponents = np.frexp(sizes)
     return np.where(sizes > 0.0, np.ldexp(1.0, exponents - 1), 1.0)
 
 
-def absolute(A):
+def absolute(A: Any) -> Any:
     """|A|, dense or sparse."""
     return abs(A) if scipy.sparse.issparse(A) else np.abs(A)
 
 
-def breaches(A, x, row_upper, row_lower=None, magnitude=None):
+def breaches(
+    A: Any,
+    x: NDArray[np.float64],
+    row_upper: NDArray[np.float64],
+    row_lower: NDArray[np.float64] | None = None,
+    magnitude: Any = None,
+) -> NDArray[np.float64]:
     """By what part of its unit each row is broken at x.
 
     Parameters
@@ -66,7 +75,7 @@ def breaches(A, x, row_upper, row_lower=None, magnitude=None):
     return np.divide(excess, unit, out=np.zeros(load.size), where=broken)
 
 
-def shrink_into_rows(x, A, b):
+def shrink_into_rows(x: Any, A: Any, b: Any) -> NDArray[np.float64]:
     """x >= 0 with the entries of each row of A x <= b that is broken shrunk until it holds; A >= 0 and b >= 0.
 
     Returns
@@ -83,7 +92,9 @@ def shrink_into_rows(x, A, b):
     return x * shares.min(axis=0)
 
 
-def move_into_rows(x, A, row_upper, row_lower, upper, lower, sizes):
+def move_into_rows(
+    x: Any, A: Any, row_upper: Any, row_lower: Any, upper: Any, lower: Any, sizes: Any
+) -> NDArray[np.float64]:
     """x, hardly outside {row_lower <= A x <= row_upper, lower <= x <= upper}, moved inside.
 
     Entries at a bound stay there; the others move by the least part of their distance to it that mends the broken rows
@@ -145,7 +156,9 @@ def _corrected(x, A, row_upper, row_lower, upper, lower, magnitude):
     return np.clip(moved, lower, upper)
 
 
-def implied_sizes(A, row_upper, row_lower, upper, lower, rounds=3):
+def implied_sizes(
+    A: Any, row_upper: Any, row_lower: Any, upper: Any, lower: Any, rounds: Any = 3
+) -> NDArray[np.float64]:
     """The largest magnitude of each variable that bounds and rows allow, found by interval arithmetic.
 
     They serve as units: a variable whose bound is far from what the rows allow is not measured by it.

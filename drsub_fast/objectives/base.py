@@ -54,8 +54,10 @@ registered for the class of that tuple (see `drsub_fast.engine.dispatch`):
 
 from collections import namedtuple
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_function, as_real, as_seed, as_vector, one_of
 from drsub_fast._records import Record
@@ -251,7 +253,7 @@ _TABLES = {
 }
 
 
-def register_objective(params_class, **kernels):
+def register_objective(params_class: Any, **kernels: Any) -> None:
     """Register the kernels of an objective for its parameter class, by operation name."""
     for name, function in kernels.items():
         table = _TABLES[one_of(name, "operation", tuple(_TABLES))].table
@@ -300,7 +302,7 @@ class DRCheck(Record):
     rate: float
     message: str
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.holds
 
 
@@ -326,44 +328,46 @@ class Objective:
     compiled = True
     uses_blas = False
 
-    def __init__(self, n, params):
+    def __init__(self, n: int, params: Any) -> None:
         """An objective of n variables with parameters ``params``, of a registered class."""
         self.n, self._params = n, params
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         # What solves have remembered about the object is left out: equal objects have equal states.
         return {name: item for name, item in vars(self).items() if name not in ("_guarantees", "_kind")}
 
     @property
-    def params(self):
+    def params(self) -> Any:
         """Parameter namedtuple that the kernels take."""
         return self._params
 
     @property
-    def operations(self):
+    def operations(self) -> float:
         """Multiplications and additions of one value and gradient, roughly: a pass over all parameters."""
         return 2 * _entries(self.params)
 
-    def value_and_gradient(self, x):
+    def value_and_gradient(self, x: ArrayLike) -> tuple[float, NDArray[np.float64]]:
         """Value and gradient at x, shape (n,)."""
         x = as_vector(x, "x", n=self.n)
         grad = np.empty(self.n)
         run = _value_and_gradient if self.compiled else _value_and_gradient.interpreted
         return float(run(self._params, x, grad)), grad
 
-    def __call__(self, x):
+    def __call__(self, x: ArrayLike) -> float:
         """The same as `value`: f(x), for x of shape (n,)."""
         return self.value(x)
 
-    def value(self, x):
+    def value(self, x: ArrayLike) -> float:
         """f(x), for x of shape (n,)."""
         return self.value_and_gradient(x)[0]
 
-    def gradient(self, x):
+    def gradient(self, x: ArrayLike) -> NDArray[np.float64]:
         """Gradient of f at x, shape (n,)."""
         return self.value_and_gradient(x)[1]
 
-    def check_dr(self, upper=None, n_samples=20, seed=0, tol=1e-8):
+    def check_dr(
+        self, upper: ArrayLike | None = None, n_samples: int = 20, seed: int = 0, tol: float = 1e-8
+    ) -> "DRCheck":
         """Look for a counterexample to DR-submodularity on [0, upper].
 
         f is DR-submodular where its gradient is antitone (Bian et al. 2017). From random
@@ -415,21 +419,21 @@ class Objective:
         )
         return DRCheck(False, pair, point, worst_rate, message)
 
-    def dr_submodular_on(self, upper):
+    def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         """Whether f is known to be DR-submodular on [0, upper]: True, False or None.
 
         Bounds and guarantees of solvers are claimed where it is True.
         """
         return None
 
-    def nonnegative_on(self, upper):
+    def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         """Whether f >= 0 on [0, upper] is known: True, False (a negative value is known), or None."""
         return None
 
-    def monotone_on(self, upper):
+    def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         """Whether f is known to be non-decreasing on [0, upper]: True, False or None."""
         return None
 
-    def curvature_bound(self, upper):
+    def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
         """A bound on C_f(P) of Algorithm 3 (paper, Option II) for sets in [0, upper], or None."""
         return None

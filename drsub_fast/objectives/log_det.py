@@ -14,8 +14,10 @@ pivot of the Cholesky factorisation below p eps of its diagonal entry counts as 
 
 import math
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_symmetric
 from drsub_fast._kinds import OBJECTIVES, array, register_kind
@@ -307,7 +309,9 @@ class Spectral(Objective):
     array([0.5, 0.5, 1. ])
     """
 
-    def __init__(self, matrices=None, *, factors=None, offset=None):
+    def __init__(
+        self, matrices: ArrayLike | None = None, *, factors: ArrayLike | None = None, offset: ArrayLike | None = None
+    ) -> None:
         if (matrices is None) == (factors is None):
             raise ValueError("give either matrices, shape (n, p, p), or factors, shape (n, p)")
         data = as_array(factors, "factors", 2) if matrices is None else _as_semidefinite_stack(matrices)
@@ -319,39 +323,39 @@ class Spectral(Objective):
         params_class = FactorParams if matrices is None else DenseParams
         self._params = params_class(self.n, data, offset, shift)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Spectral(n={self.n}, p={len(self._params.offset)})"
 
     @property
-    def matrices(self):
+    def matrices(self) -> Any:
         """The A_i, shape (n, p, p), or None where factors were given."""
         return self._params.matrices if isinstance(self._params, DenseParams) else None
 
     @property
-    def factors(self):
+    def factors(self) -> Any:
         """The v_i with A_i = v_i v_i', shape (n, p), or None where matrices were given."""
         return self._params.factors if isinstance(self._params, FactorParams) else None
 
     @property
-    def offset(self):
+    def offset(self) -> Any:
         """The offset, shape (p, p), or None."""
         return self._params.offset if self._has_offset else None
 
     @property
-    def operations(self):
+    def operations(self) -> float:
         return super().operations + len(self._params.offset) ** 3
 
-    def dr_submodular_on(self, upper):
+    def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         return True
 
-    def nonnegative_on(self, upper):
+    def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         # Without an offset f falls to -inf at 0.
         return self._has_offset
 
-    def monotone_on(self, upper):
+    def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         return True
 
-    def curvature_bound(self, upper):
+    def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
         # f is concave, so its curvature is largest where M is smallest: at 0.
         if not self._has_offset:
             return None

@@ -18,8 +18,10 @@ The margins y_j <z_j, x> move along a line with x, so the line search costs O(m 
 
 import math
 from collections import namedtuple
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_real, as_vector, one_of
 from drsub_fast._kinds import NUMBER, OBJECTIVES, TEXT, array, register_kind
@@ -175,7 +177,14 @@ class LogisticNonconvex(Objective):
     (-0.6931, 0.3333)
     """
 
-    def __init__(self, Z, y, weight=0.1, gamma=1.0, regularizer="smooth"):
+    def __init__(
+        self,
+        Z: ArrayLike,
+        y: ArrayLike,
+        weight: float = 0.1,
+        gamma: float = 1.0,
+        regularizer: Literal["smooth", "capped"] = "smooth",
+    ) -> None:
         Z = as_array(Z, "Z", 2)
         if not Z.size:
             raise ValueError(f"Z is empty: shape {Z.shape}")
@@ -193,50 +202,50 @@ class LogisticNonconvex(Objective):
             capped,
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"LogisticNonconvex(n={self.n}, m={len(self._params.rows)})"
 
     @property
-    def Z(self):
+    def Z(self) -> NDArray[np.float64]:
         """Data, shape (m, n)."""
         return self._params.rows * self.y[:, None]
 
     @property
-    def weight(self):
+    def weight(self) -> Any:
         """Weight of the regulariser."""
         return self._params.weight
 
     @property
-    def gamma(self):
+    def gamma(self) -> Any:
         """Scale of the regulariser."""
         return self._params.gamma
 
     @property
-    def regularizer(self):
+    def regularizer(self) -> Any:
         """Name of the regulariser."""
         return "capped" if self._params.capped else "smooth"
 
     @property
-    def dr_radius(self):
+    def dr_radius(self) -> Any:
         """Largest bound on every |x_i| for which the regulariser keeps diminishing returns."""
         if self._params.weight == 0.0:
             return math.inf
         return 1.0 / math.sqrt(self._params.gamma * (1.0 if self._params.capped else 3.0))
 
-    def dr_submodular_on(self, upper):
+    def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self.orthant_dr_submodular_on(np.ones(self.n), upper)
 
-    def orthant_dr_submodular_on(self, alpha, reach):
+    def orthant_dr_submodular_on(self, alpha: Any, reach: Any) -> bool | None:
         """Whether f is known to be K_alpha-DR-submodular where |x_i| <= reach_i: True or None."""
         signed = self._params.rows * alpha
         one_sign = (signed >= 0.0).all(axis=1) | (signed <= 0.0).all(axis=1)
         return True if one_sign.all() and np.max(reach) <= self.dr_radius else None
 
-    def nonnegative_on(self, upper):
+    def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         # f(0) = -log 2.
         return False
 
-    def curvature_bound(self, upper):
+    def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
         # The loss has curvature at most 1/4 for each margin, r at most 2 gamma.
         rows, weight, gamma = self._params.rows, self._params.weight, self._params.gamma
         largest = np.linalg.norm(rows, 2) ** 2 / (4.0 * len(rows)) + 2.0 * weight * gamma

@@ -15,8 +15,10 @@ gain, so a coordinate that the clip stops from moving has its optimum within eps
 
 import math
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast._kinds import OBJECTIVES, TEXT, register_kind
 from drsub_fast.engine.jit import kernel
@@ -112,7 +114,7 @@ class MeanField(Objective):
 
     unit_box = True
 
-    def __init__(self, extension):
+    def __init__(self, extension: Multilinear) -> None:
         if not isinstance(extension, Multilinear):
             raise TypeError(f"extension must be a Multilinear, got {type(extension).__name__}")
         self.n = extension.n
@@ -122,23 +124,23 @@ class MeanField(Objective):
         params_class = MeanFieldParams if self.compiled else InterpretedMeanFieldParams
         self._params = params_class(self.n, extension.params)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"MeanField({self.extension!r})"
 
-    def dr_submodular_on(self, upper):
+    def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self.extension.dr_submodular_on(upper)
 
-    def nonnegative_on(self, upper):
+    def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         # The entropy is not negative; f(0) = F(empty).
         if self.extension.nonnegative_on(upper):
             return True
         return False if self.value(np.zeros(self.n)) < 0.0 else None
 
-    def monotone_on(self, upper):
+    def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         # The gradient falls to -inf at 1.
         return bool(upper.max() < 1.0 - EPS and self.gradient(upper).min() >= 0.0)
 
-    def log_partition(self):
+    def log_partition(self) -> Any:
         """log Z by enumeration, for at most 20 items: an upper bound on f.
 
         Raises

@@ -24,12 +24,14 @@ through the folds with the probabilities of the subsets for the gradient: O(2^n)
 """
 
 from collections import namedtuple
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import (
     as_adjacency,
@@ -89,29 +91,29 @@ class Multilinear(Objective):
     unit_box = True
     _made_by = ""
 
-    def __init__(self):
+    def __init__(self) -> None:
         raise TypeError("choose a kind of set function: Multilinear.coverage, .facility_location, .cut, .flid, ..")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Multilinear.{self._made_by}(n={self.n})"
 
-    def set_value(self, items):
+    def set_value(self, items: Iterable[int]) -> float:
         """F(S) for an iterable of item indices."""
         x = np.zeros(self.n)
         x[as_items(items, self.n)] = 1.0
         return self.value(x)
 
-    def dr_submodular_on(self, upper):
+    def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         return True
 
-    def nonnegative_on(self, upper):
+    def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         return corners.nonnegative(self, np.minimum(upper, 1.0))
 
-    def monotone_on(self, upper):
+    def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         return corners.monotone(self, np.minimum(upper, 1.0))
 
     @staticmethod
-    def coverage(sets, weights=None):
+    def coverage(sets: Any, weights: Any = None) -> Any:
         """Coverage F(S) = total weight of the union of the sets of S.
 
         Parameters
@@ -151,7 +153,7 @@ class Multilinear(Objective):
         return MaximaExtension("coverage", np.zeros(len(sets)), members)
 
     @staticmethod
-    def facility_location(W):
+    def facility_location(W: Any) -> Any:
         """Facility location F(S) = sum_d max_{i in S} W_id, F(empty) = 0.
 
         Parameters
@@ -175,7 +177,7 @@ class Multilinear(Objective):
         return MaximaExtension("facility_location", np.zeros(W.shape[0]), W)
 
     @staticmethod
-    def flid(utilities, W):
+    def flid(utilities: ArrayLike, W: ArrayLike) -> Any:
         """Facility-location diversity model F(S) = sum_{i in S} u_i + sum_d (max_{i in S} W_id - sum_{i in S} W_id).
 
         Parameters
@@ -207,7 +209,7 @@ class Multilinear(Objective):
         return MaximaExtension("flid", utilities - np.asarray(W.sum(axis=1)).ravel(), W, utilities)
 
     @staticmethod
-    def cut(adjacency):
+    def cut(adjacency: Any) -> Any:
         """Cut F(S) = sum of a_ij over i in S, j not in S: a `Quadratic`.
 
         Parameters
@@ -230,7 +232,7 @@ class Multilinear(Objective):
         return CutExtension(adjacency)
 
     @staticmethod
-    def from_function(function, n):
+    def from_function(function: Callable[..., Any], n: int) -> Any:
         """Extension of any submodular function of at most 20 items, by enumeration.
 
         Parameters
@@ -259,7 +261,7 @@ class Multilinear(Objective):
         return TableExtension([function(_items(subset, n)) for subset in range(1 << n)])
 
     @staticmethod
-    def from_table(values):
+    def from_table(values: ArrayLike) -> Any:
         """Extension of a submodular function from its 2^n values.
 
         Parameters
@@ -281,7 +283,15 @@ class Multilinear(Objective):
         return TableExtension(values)
 
     @staticmethod
-    def sampled(function, n, n_samples=100, seed=0, *, nonnegative=None, monotone=None):
+    def sampled(
+        function: Callable[..., Any],
+        n: int,
+        n_samples: int = 100,
+        seed: int = 0,
+        *,
+        nonnegative: bool | None = None,
+        monotone: bool | None = None,
+    ) -> Any:
         """Extension of any submodular function, estimated from samples.
 
         Parameters
@@ -498,7 +508,7 @@ class MaximaExtension(Multilinear):
     ``utilities`` are those of a FLID model, whose linear part is utilities - W 1; None otherwise.
     """
 
-    def __init__(self, kind, linear, W, utilities=None):
+    def __init__(self, kind: Any, linear: Any, W: Any, utilities: Any = None) -> None:
         self._made_by = kind
         self.n, self.linear, self.utilities = linear.size, linear, utilities
         self._rows = W
@@ -512,13 +522,13 @@ class MaximaExtension(Multilinear):
             self._rows = None
         return params
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         # The same whatever has been evaluated.
         state = super().__getstate__()
         state.pop("_params", None)
         return state | {"_rows": self.rows()}
 
-    def rows(self):
+    def rows(self) -> Any:
         """What item i is worth in group d, shape (n, D): an array, or a sparse matrix by rows, as it was given."""
         if self._rows is not None:
             return self._rows
@@ -531,31 +541,31 @@ class MaximaExtension(Multilinear):
             W[items[part], columns] = weights[part]
         return W
 
-    def set_value(self, items):
+    def set_value(self, items: Iterable[int]) -> float:
         items = as_items(items, self.n)
         best = self.rows()[items].max(axis=0) if items.size else np.zeros(1)
         return float(self.linear[items].sum() + best.sum())
 
-    def restricted(self, items):
+    def restricted(self, items: Any) -> Any:
         """The extension on some of the items alone, in the order given."""
         utilities = None if self.utilities is None else self.utilities[items]
         return MaximaExtension(self._made_by, self.linear[items], self.rows()[items], utilities)
 
     @property
-    def W(self):
+    def W(self) -> Any:
         """What item i is worth in group d, a sparse matrix of shape (n, D)."""
         W = scipy.sparse.csc_array(self.rows())
         W.eliminate_zeros()
         W.sort_indices()
         return W
 
-    def monotone_on(self, upper):
+    def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         return True if self.linear.min() >= 0.0 else super().monotone_on(upper)
 
-    def nonnegative_on(self, upper):
+    def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         return True if self.linear.min() >= 0.0 else super().nonnegative_on(upper)
 
-    def curvature_bound(self, upper):
+    def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
         # -d_ij f <= sum_d min(W_id, W_jd), attained at x = 0; weights are sorted within each group.
         _, _, pointers, items, weights = self._params
         u = np.minimum(upper, 1.0)[items]
@@ -569,14 +579,14 @@ class CutExtension(Quadratic, Multilinear):
 
     _made_by = "cut"
 
-    def __init__(self, adjacency):
+    def __init__(self, adjacency: Any) -> None:
         self.adjacency = A = as_adjacency(adjacency, "adjacency")
         Quadratic.__init__(self, -(A + A.T), A.sum(axis=1))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return Multilinear.__repr__(self)
 
-    def nonnegative_on(self, upper):
+    def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         return True
 
 
@@ -646,7 +656,7 @@ class TableExtension(Multilinear):
 
     _made_by = "from_table"
 
-    def __init__(self, values):
+    def __init__(self, values: Any) -> None:
         values = as_vector(values, "values")
         n = values.size.bit_length() - 1
         if n < 1 or values.size != 1 << n:
@@ -656,21 +666,21 @@ class TableExtension(Multilinear):
         self._require_submodular()
 
     @property
-    def values(self):
+    def values(self) -> NDArray[np.float64]:
         """The values F(S), shape (2^n,), item i being bit 2^i of the index (read-only)."""
         view = self._params.values.view()
         view.flags.writeable = False
         return view
 
-    def nonnegative_on(self, upper):
+    def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         # A multilinear function is smallest at a corner of the box.
         return bool(self._corner_values(upper).min() >= 0.0)
 
-    def monotone_on(self, upper):
+    def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         corner = self._corner_values(upper)
         return all(_difference(corner, i).min() >= 0.0 for i in range(self.n) if upper[i] > 0.0)
 
-    def curvature_bound(self, upper):
+    def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
         u = np.minimum(upper, 1.0)
         total = 0.0
         for j in range(self.n):
@@ -718,7 +728,7 @@ class SampledExtension(Multilinear):
     compiled = False
     _made_by = "sampled"
 
-    def __init__(self, function, n, n_samples, seed, nonnegative, monotone):
+    def __init__(self, function: Any, n: int, n_samples: Any, seed: int, nonnegative: Any, monotone: Any) -> None:
         as_function(function, "function", optional=False)
         self.n = as_count(n, "n", lower=1)
         self.function = function
@@ -731,7 +741,7 @@ class SampledExtension(Multilinear):
         )
         self._params = CallableParams(self.n, self._estimate)
 
-    def standard_error(self, x):
+    def standard_error(self, x: Any) -> Any:
         """Standard errors at x of the value (a float) and of the gradient, shape (n,)."""
         sample, counts = self._sample(as_vector(x, "x", n=self.n))
         total = counts.sum()
@@ -740,16 +750,16 @@ class SampledExtension(Multilinear):
         return float(error[0]), error[1:]
 
     @property
-    def operations(self):
+    def operations(self) -> Any:
         return PYTHON_CALL * len(self._uniforms) * self.n
 
-    def dr_submodular_on(self, upper):
+    def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         return None
 
-    def nonnegative_on(self, upper):
+    def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self._nonnegative
 
-    def monotone_on(self, upper):
+    def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self._monotone
 
     def _estimate(self, x):

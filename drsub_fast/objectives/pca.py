@@ -9,6 +9,7 @@ The point x = 0 is stationary: start elsewhere.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, require_finite
 from drsub_fast._kinds import OBJECTIVES, array, register_kind
@@ -42,7 +43,7 @@ class NonnegativePCA(Objective):
     (2.5, False)
     """
 
-    def __init__(self, Z):
+    def __init__(self, Z: ArrayLike) -> None:
         self.Z = Z = as_array(Z, "Z", 2)
         if not Z.size:
             raise ValueError(f"Z is empty: shape {Z.shape}")
@@ -53,21 +54,21 @@ class NonnegativePCA(Objective):
         require_finite(H, "Z'Z / m")
         self._params = QuadraticParams(H, np.zeros(self.n), 0.0)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"NonnegativePCA(n={self.n})"
 
-    def dr_submodular_on(self, upper):
+    def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         active = upper > 0.0
         return bool((self._params.H[np.ix_(active, active)] <= 0.0).all())
 
-    def nonnegative_on(self, upper):
+    def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         return True
 
-    def monotone_on(self, upper):
+    def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         active = upper > 0.0
         return bool((self._params.H[np.ix_(active, active)] >= 0.0).all())
 
-    def curvature_bound(self, upper):
+    def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
         # f is convex: f(y) >= f(x) + <grad f(x), y - x>.
         return 0.0
 

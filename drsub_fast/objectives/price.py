@@ -12,7 +12,10 @@ price at the start, and the condition becomes signs_i signs_j (E_ij + E_ji) <= 0
 where one has a rise and the other a discount.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_square, as_vector
 from drsub_fast._kinds import OBJECTIVES, array, register_kind
@@ -55,7 +58,14 @@ class PriceOptimization(Quadratic):
     array([4.5, 4. ])
     """
 
-    def __init__(self, base, effects, cost=None, start=None, signs=None):
+    def __init__(
+        self,
+        base: ArrayLike,
+        effects: ArrayLike,
+        cost: ArrayLike | None = None,
+        start: ArrayLike | None = None,
+        signs: ArrayLike | None = None,
+    ) -> None:
         effects = as_square(effects, "effects")
         n = len(effects)
         self.base = as_vector(base, "base", n=n)
@@ -73,14 +83,14 @@ class PriceOptimization(Quadratic):
         _require_dr(H, effects, self.signs)
         super().__init__(H, h, c)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"PriceOptimization(n={self.n})"
 
-    def prices(self, x):
+    def prices(self, x: Any) -> Any:
         """Prices at x, shape (n,)."""
         return self.start + self.signs * as_vector(x, "x", n=self.n)
 
-    def demand(self, x):
+    def demand(self, x: Any) -> Any:
         """Demand at x, shape (n,)."""
         return self.base + self.effects @ self.prices(x)
 

@@ -15,9 +15,11 @@ the vector is not zero.
 """
 
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_real, as_symmetric, as_symmetric_sparse, as_vector, entry, require_at_least
 from drsub_fast._kinds import LARGEST, NUMBER, OBJECTIVES, array, register_kind, symmetric, within
@@ -285,7 +287,15 @@ class Quadratic(Objective):
     array([0. , 0.5])
     """
 
-    def __init__(self, H=None, h=None, c=0.0, *, factor=None, diagonal=None):
+    def __init__(
+        self,
+        H: Any = None,
+        h: ArrayLike | None = None,
+        c: float = 0.0,
+        *,
+        factor: ArrayLike | None = None,
+        diagonal: ArrayLike | None = None,
+    ) -> None:
         if (H is None) == (factor is None):
             raise TypeError("give one of H and factor")
         if h is None:
@@ -304,18 +314,18 @@ class Quadratic(Objective):
             self._params = QuadraticParams(H, h, c)
         self.n = self._params.h.size
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if self.factor is not None:
             return f"Quadratic(n={self.n}, rank {self.factor.shape[1]} and a diagonal)"
         return f"Quadratic(n={self.n}" + (f", {self._params.data.size} entries)" if self.is_sparse else ")")
 
     @property
-    def is_sparse(self):
+    def is_sparse(self) -> bool:
         """Whether H is kept as a sparse matrix."""
         return isinstance(self._params, SparseQuadraticParams)
 
     @property
-    def H(self):
+    def H(self) -> Any:
         """Hessian, shape (n, n): an array, a `scipy.sparse.csr_array`, or, for a factored one, a linear operator."""
         params = self._params
         if isinstance(params, QuadraticParams):
@@ -327,7 +337,7 @@ class Quadratic(Objective):
         B = aslinearoperator(params.B)
         return -(B @ B.T + aslinearoperator(scipy.sparse.diags_array(params.d)))
 
-    def hessian(self):
+    def hessian(self) -> NDArray[np.float64]:
         """H as an array, shape (n, n), however it is kept."""
         params = self._params
         if isinstance(params, QuadraticParams):
@@ -336,7 +346,7 @@ class Quadratic(Objective):
             return self.H.toarray()
         return -(params.B @ params.B.T) - np.diag(params.d)
 
-    def hessian_diagonal(self):
+    def hessian_diagonal(self) -> NDArray[np.float64]:
         """The diagonal of H, shape (n,)."""
         params = self._params
         if self.factor is not None:
@@ -344,22 +354,22 @@ class Quadratic(Objective):
         return params.diagonal if self.is_sparse else params.H.diagonal()
 
     @property
-    def factor(self):
+    def factor(self) -> NDArray[np.float64] | None:
         """B, shape (n, k), of a factored Hessian -BB' - diag(d), else None."""
         return getattr(self._params, "B", None)
 
     @property
-    def diagonal(self):
+    def diagonal(self) -> NDArray[np.float64] | None:
         """d, shape (n,), of a factored Hessian -BB' - diag(d), else None."""
         return getattr(self._params, "d", None)
 
     @property
-    def h(self):
+    def h(self) -> NDArray[np.float64]:
         """Linear term, shape (n,)."""
         return self._params.h
 
     @property
-    def c(self):
+    def c(self) -> Any:
         """Constant."""
         return self._params.c
 
@@ -369,10 +379,10 @@ class Quadratic(Objective):
             return self.H @ x
         return -(self.factor @ (self.factor.T @ x)) - self.diagonal * x
 
-    def dr_submodular_on(self, upper):
+    def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         return True
 
-    def nonnegative_on(self, upper):
+    def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         # x'Hx >= x'Hu on [0, u] because H <= 0, so f is at least a separable linear function there. Where that is not
         # negative, x'Hv >= x'Hu >= -2 (c + <h, x>) for v in P, hence 4 f(x) + g_P(x) >= f(0) + <h, v>: the local-global
         # bound adds nothing to the linear one, and stacks need no kernel that finds the sign.
@@ -384,16 +394,16 @@ class Quadratic(Objective):
             return False
         return None
 
-    def monotone_on(self, upper):
+    def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         # The gradient is antitone, so its smallest value on [0, u] is at u.
         return bool((self._times(upper) + self.h).min() >= 0.0)
 
-    def curvature_bound(self, upper):
+    def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
         # |d'Hd| <= |d|'(-H)|d| <= u'(-H)u for differences d of points in [0, u], since H <= 0: in any units of x, at
         # most L |u|^2 with L = |H|_2.
         return float(-(upper @ self._times(upper)))
 
-    def spectral_norm(self):
+    def spectral_norm(self) -> Any:
         """|H|_2, or a number just above it where H is not an array."""
         if isinstance(self._params, QuadraticParams):
             return float(np.linalg.norm(self._params.H, 2))

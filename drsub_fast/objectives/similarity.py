@@ -15,8 +15,11 @@ Features are never centred or scaled. ``gamma`` is 1 / (number of columns times 
 as in scikit-learn's support vector machines. Nothing here forms L: an `ItemKernel` hands out blocks of it.
 """
 
+from typing import Any, Literal
+
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_real, as_sparse, as_vector, as_view, entry, one_of, require_finite
 
@@ -44,23 +47,23 @@ class ItemKernel:
         A bound on the rank of L.
     """
 
-    def block(self, rows, columns):
+    def block(self, rows: Any, columns: Any) -> Any:
         """L at the given rows and columns (index arrays), shape (len(rows), len(columns)), fresh."""
         raise NotImplementedError
 
-    def part(self, columns):
+    def part(self, columns: Any) -> Any:
         """Some columns (an index array, or None for all of them) in the form that `row` reads fastest."""
         return np.arange(self.n) if columns is None else columns
 
-    def join(self, part, other):
+    def join(self, part: Any, other: Any) -> Any:
         """Both parts as one, in this order."""
         return np.concatenate([part, other])
 
-    def row(self, item, part):
+    def row(self, item: Any, part: Any) -> Any:
         """L[item] at the columns of a part, fresh."""
         return self.block(np.array([item]), part)[0]
 
-    def factor(self):
+    def factor(self) -> Any:
         """B, shape (n, r), with L = B B'; O(n^3) where L is not made of it.
 
         Raises
@@ -77,47 +80,47 @@ class ItemKernel:
             )
         return vectors * np.sqrt(values.clip(0.0))
 
-    def require_sound(self):
+    def require_sound(self) -> None:
         """Raise ValueError if an entry that `row` has read is not finite or not symmetric (default: they are)."""
 
 
 class FeatureKernel(ItemKernel):
     """L = diag(scale) V V' diag(scale), V dense or sparse, shape (n, r)."""
 
-    def __init__(self, V, scale, diagonal):
+    def __init__(self, V: Any, scale: Any, diagonal: Any) -> None:
         self.V, self.scale, self.diagonal = V, scale, diagonal
         self.n, self.rank = V.shape[0], min(V.shape)
 
-    def block(self, rows, columns):
+    def block(self, rows: Any, columns: Any) -> Any:
         return _dense(self.part(rows) @ self.part(columns).T)
 
-    def part(self, columns):
+    def part(self, columns: Any) -> Any:
         if columns is None:
             return _scaled_rows(self.V, self.scale)
         return _scaled_rows(self.V[columns], self.scale[columns])
 
-    def join(self, part, other):
+    def join(self, part: Any, other: Any) -> Any:
         sparse = scipy.sparse.issparse(part)
         return scipy.sparse.vstack([part, other], format="csr") if sparse else np.concatenate([part, other])
 
-    def row(self, item, part):
+    def row(self, item: Any, part: Any) -> Any:
         vector = self.part(np.array([item]))
         return _dense(part @ vector.T).ravel()
 
-    def factor(self):
+    def factor(self) -> Any:
         return _dense(self.part(None))
 
 
 class RbfKernel(ItemKernel):
     """L_ij = scale_i scale_j exp(-gamma |v_i - v_j|^2)."""
 
-    def __init__(self, V, gamma, scale):
+    def __init__(self, V: Any, gamma: Any, scale: Any) -> None:
         self.V, self.gamma, self.scale = V, gamma, scale
         self.squares = np.einsum("ij,ij->i", V, V)
         self.diagonal = scale * scale
         self.n = self.rank = V.shape[0]
 
-    def block(self, rows, columns):
+    def block(self, rows: Any, columns: Any) -> Any:
         distance = -2.0 * (self.V[rows] @ self.V[columns].T)
         distance += self.squares[rows][:, None]
         distance += self.squares[columns]
@@ -131,32 +134,32 @@ class RbfKernel(ItemKernel):
 class MatrixKernel(ItemKernel):
     """L as an array or a sparse matrix; only the rows that are asked for are looked at."""
 
-    def __init__(self, L):
+    def __init__(self, L: Any) -> None:
         self.L, self.n = L, L.shape[0]
         self.diagonal = np.array(L.diagonal())
         self.rank = self.n
         self._read = []
 
-    def block(self, rows, columns):
+    def block(self, rows: Any, columns: Any) -> Any:
         return _dense(self.L[rows][:, columns]) if scipy.sparse.issparse(self.L) else self.L[np.ix_(rows, columns)]
 
-    def part(self, columns):
+    def part(self, columns: Any) -> Any:
         return columns
 
-    def join(self, part, other):
+    def join(self, part: Any, other: Any) -> Any:
         return None if other is None else np.concatenate([part, other])
 
-    def row(self, item, part):
+    def row(self, item: Any, part: Any) -> Any:
         self._read.append(item)
         row = _dense(self.L[[item]])[0]
         return row if part is None else row[part]
 
-    def factor(self):
+    def factor(self) -> Any:
         self._read = range(self.n)
         self.require_sound()
         return super().factor()
 
-    def require_sound(self):
+    def require_sound(self) -> None:
         items = np.unique(np.fromiter(self._read, np.int64))
         self._read = []
         compared = self.n if self.n <= _ALL_COMPARED else _COMPARED
@@ -177,7 +180,12 @@ class MatrixKernel(ItemKernel):
             )
 
 
-def as_features(features, quality=None, similarity="cosine", gamma=None):
+def as_features(
+    features: Any,
+    quality: ArrayLike | None = None,
+    similarity: Literal["cosine", "inner", "rbf"] = "cosine",
+    gamma: float | None = None,
+) -> "ItemKernel":
     """The kernel of feature vectors by the rule of the module.
 
     Parameters
@@ -247,7 +255,7 @@ def _squares(V):
     return squares
 
 
-def as_kernel_matrix(L):
+def as_kernel_matrix(L: Any) -> Any:
     """The kernel of a matrix: an array of float64 or a sparse matrix is read where it is, row by row.
 
     Raises

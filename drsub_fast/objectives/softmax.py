@@ -37,8 +37,10 @@ in O(n k^2). Coordinates near 1, where this loses its digits, are set to 0 first
 
 import math
 from collections import namedtuple
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast import _checks
 from drsub_fast._kinds import FLAG, LARGEST, OBJECTIVES, array, register_kind, symmetric, within
@@ -1127,7 +1129,7 @@ class Softmax(Objective):
     array([ 1. , -0.5])
     """
 
-    def __init__(self, L=None, *, factor=None, unit_box=True):
+    def __init__(self, L: ArrayLike | None = None, *, factor: ArrayLike | None = None, unit_box: bool = True) -> None:
         if (L is None) == (factor is None):
             raise TypeError("Softmax needs either L or factor=B")
         if not isinstance(unit_box, (bool, np.bool_)):
@@ -1151,7 +1153,15 @@ class Softmax(Objective):
         self._params = SoftmaxParams(L - np.eye(self.n))
 
     @classmethod
-    def from_features(cls, features, quality=None, *, similarity="cosine", gamma=None, unit_box=True):
+    def from_features(
+        cls,
+        features: Any,
+        quality: ArrayLike | None = None,
+        *,
+        similarity: Literal["cosine", "inner", "rbf"] = "cosine",
+        gamma: float | None = None,
+        unit_box: bool = True,
+    ) -> "Softmax":
         """Softmax extension for items with feature vectors and qualities: L = diag(q) S diag(q).
 
         Parameters
@@ -1196,28 +1206,28 @@ class Softmax(Objective):
         items = np.arange(kernel.n)
         return cls(kernel.block(items, items), unit_box=unit_box)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_corner": None}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Softmax(n={self.n})"
 
     @property
-    def uses_blas(self):
+    def uses_blas(self) -> bool:
         return self.n >= _LEAST_LOG
 
     @property
-    def operations(self):
+    def operations(self) -> float:
         rank = self.n if self.factor is None else self.factor.shape[1]
         return 2 * self.n * rank * min(self.n, rank)
 
     @property
-    def factor(self):
+    def factor(self) -> NDArray[np.float64] | None:
         """B with L = B B', shape (n, k), where the objective works with it; None where it works with L."""
         return self._params.B if isinstance(self._params, LowRankSoftmaxParams) else None
 
     @property
-    def L(self):
+    def L(self) -> NDArray[np.float64]:
         """Kernel, shape (n, n)."""
         if isinstance(self._params, LowRankSoftmaxParams):
             return self._params.B @ self._params.BT
@@ -1243,11 +1253,11 @@ class Softmax(Objective):
         root = np.sqrt(x)
         return np.diag(1.0 - x) + root[:, None] * self.L * root
 
-    def dr_submodular_on(self, upper):
+    def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         # Beyond the unit box the determinant may fall through 0 on the way, and what f is after that is another branch.
         return self.unit_box or upper.max() <= 1.0 or self._at_corner(upper)[2] is not None
 
-    def nonnegative_on(self, upper):
+    def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         upper, value, grad = self._at_corner(upper)
         if grad is None or not value >= 0.0:
             return False
@@ -1256,11 +1266,11 @@ class Softmax(Objective):
         # f at a singleton is log(1 + x_i (L_ii - 1)), and L_ii - 1 is the gradient at 0.
         return False if (self.gradient(np.zeros(self.n))[upper > 0.0] < 0.0).any() else None
 
-    def monotone_on(self, upper):
+    def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         _, _, grad = self._at_corner(upper)
         return grad is not None and bool(grad.min() >= 0.0)
 
-    def curvature_bound(self, upper):
+    def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
         # With x = upper * y and S = S(upper), f(y) is log det(diag(y) (S - I) + I), whose Hessian entries obey
         # |H_ij| <= c_i c_j on [0, 1]^n, c_i = max(S_ii, (S^-1)_ii): det is affine in each y_i with
         # non-negative coefficients, and ratios of its values at neighbouring corners lie in

@@ -7,7 +7,10 @@ not down-closed, and f <= 0 on it, so the bounds of the paper's Theorem 1 and Co
 s(G) >= 1 / x'(A + I)x.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_adjacency, as_symmetric, as_vector, entry
 from drsub_fast._kinds import OBJECTIVES, array, register_kind
@@ -39,7 +42,7 @@ class StabilityNumber(Quadratic):
     (2.0, [0, 2])
     """
 
-    def __init__(self, graph):
+    def __init__(self, graph: Any) -> None:
         A = as_symmetric(as_adjacency(graph, "graph"), "graph")
         weighted = np.argwhere((A != 0.0) & (A != 1.0))
         if weighted.size:
@@ -47,19 +50,19 @@ class StabilityNumber(Quadratic):
             raise ValueError(f"{entry('graph', where)} = {A[where]:g}: edges have no weight here, use 0 and 1")
         super().__init__(-2.0 * (A + np.eye(len(A))), np.zeros(len(A)))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"StabilityNumber(n={self.n})"
 
     @property
-    def graph(self):
+    def graph(self) -> NDArray[np.float64]:
         """Adjacency matrix A, shape (n, n)."""
         return -0.5 * self.H - np.eye(self.n)
 
-    def lower_bound(self, x):
+    def lower_bound(self, x: Any) -> Any:
         """The bound s(G) >= 1 / x'(A + I)x, for x >= 0 scaled to sum to 1."""
         return -1.0 / self.value(self._scaled(x))
 
-    def stable_set(self, x):
+    def stable_set(self, x: ArrayLike) -> NDArray[np.int64]:
         """A maximal stable set with at least ``lower_bound(x)`` vertices.
 
         Between two adjacent vertices the quadratic is linear, so all mass can move to one of them without

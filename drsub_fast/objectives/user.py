@@ -6,7 +6,9 @@ Neither is checked to be DR-submodular: `Objective.check_dr` looks for a counter
 """
 
 from collections import namedtuple
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -101,15 +103,23 @@ class CallableObjective(_Declared):
     compiled = False
 
     def __init__(
-        self, function, n, gradient=None, *, unit_box=False, dr_submodular=None, nonnegative=None, monotone=None
-    ):
+        self,
+        function: Callable[..., Any],
+        n: int,
+        gradient: Callable[..., Any] | None = None,
+        *,
+        unit_box: bool = False,
+        dr_submodular: bool | None = None,
+        nonnegative: bool | None = None,
+        monotone: bool | None = None,
+    ) -> None:
         as_function(function, "function", optional=False)
         as_function(gradient, "gradient")
         self._declare(n, unit_box, dr_submodular, nonnegative, monotone)
         self._function, self._gradient = function, gradient
         self._params = CallableParams(self.n, self._call)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"CallableObjective({getattr(self._function, '__name__', self._function)}, n={self.n})"
 
     def _call(self, x):
@@ -202,7 +212,17 @@ class CompiledObjective(_Declared):
     array([0.5, 1.5])
     """
 
-    def __init__(self, function, args, n, *, unit_box=False, dr_submodular=None, nonnegative=None, monotone=None):
+    def __init__(
+        self,
+        function: Any,
+        args: Any,
+        n: int,
+        *,
+        unit_box: bool = False,
+        dr_submodular: bool | None = None,
+        nonnegative: bool | None = None,
+        monotone: bool | None = None,
+    ) -> None:
         if not is_jitted(function) and not (COMPILE == "never" and callable(function)):
             raise TypeError(
                 f"function is a {type(function).__name__}, not compiled by Numba: decorate it with numba.njit, "
@@ -214,10 +234,10 @@ class CompiledObjective(_Declared):
         self._function = function
         self._params = _compiled_params(function)(self.n, tuple(map(_as_argument, args)))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"CompiledObjective({self._function.__name__}, n={self.n})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         build = partial(
             CompiledObjective,
             unit_box=self.unit_box,

@@ -5,6 +5,7 @@ attributes of the same names. The format is described in `drsub_fast.read_proble
 """
 
 from inspect import signature
+from typing import Any
 
 import numpy as np
 import scipy
@@ -12,10 +13,12 @@ import scipy
 from drsub_fast._checks import as_vector, entry, one_of
 from drsub_fast._kinds import EXTENSIONS, OBJECTIVES, SETS, required
 from drsub_fast.errors import UnsupportedError
+from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.mean_field import MeanField
 from drsub_fast.objectives.multilinear import CutExtension, MaximaExtension, TableExtension
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.problems.standard_form import Problem, standard_form
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.simplex import Simplex
@@ -133,7 +136,7 @@ def _moved_to_zero(f, P, arrays):
     return standard_form(H, f.h, f.c, A, np.full(len(b), -np.inf), b, lower, upper, minimize=False)
 
 
-def from_arrays(arrays):
+def from_arrays(arrays: Any) -> Problem:
     """The problem that arrays describe.
 
     Parameters
@@ -160,7 +163,7 @@ def from_arrays(arrays):
     return _moved_to_zero(f, P, arrays) if has_lower else Problem(f, P)
 
 
-def to_arrays(f, P):
+def to_arrays(f: Objective, P: FeasibleSet) -> Any:
     """The arrays that describe a problem.
 
     Returns

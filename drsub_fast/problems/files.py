@@ -9,13 +9,17 @@ import json
 import math
 import os
 import tempfile
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_flag, as_vector, described, one_of
+from drsub_fast.objectives.base import Objective
 from drsub_fast.problems.arrays import from_arrays, to_arrays
 from drsub_fast.problems.lp_format import read_lp, write_lp
 from drsub_fast.problems.mat import load_mat
@@ -25,6 +29,7 @@ from drsub_fast.problems.program import program_of
 from drsub_fast.problems.qplib import read_qplib, write_qplib
 from drsub_fast.problems.standard_form import Problem, standard_form
 from drsub_fast.result import Result
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 
 _ARRAYS = {".npz": load_npz, ".mat": load_mat}
@@ -40,7 +45,7 @@ def _packed(kinds):
 PROBLEM_FILES = (*_ARRAYS, *_packed(_TEXTS))
 
 
-def kind_of_file(path):
+def kind_of_file(path: Any) -> Any:
     """What the name of a file ends in, in lower case: ``.npz``, ``.mps.gz``, .."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes[-2:]]
     return "".join(suffixes) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
@@ -81,7 +86,7 @@ def _as_names(names, n):
     return names
 
 
-def read_problem(path):
+def read_problem(path: str | Path) -> Problem:
     """Reads a problem.
 
     Parameters
@@ -165,7 +170,15 @@ def read_problem(path):
         raise ValueError(f"{path}: {error}") from None
 
 
-def write_problem(path, f, P=None, *, names=(), minimize=False, shift=None):
+def write_problem(
+    path: str | Path,
+    f: Objective,
+    P: FeasibleSet | None = None,
+    *,
+    names: Sequence[str] | None = (),
+    minimize: bool = False,
+    shift: ArrayLike | None = None,
+) -> None:
     """Writes a problem so that `read_problem` gives it back.
 
     Parameters
@@ -257,7 +270,7 @@ def _umask():
     return mask
 
 
-def result_fields(result, problem=None):
+def result_fields(result: Any, problem: Any = None) -> Any:
     """A result as a flat dict of numbers, strings and arrays, in the sense and coordinates of the problem's source."""
     minimize = problem is not None and problem.minimize
     sign = -1.0 if minimize else 1.0
@@ -289,7 +302,7 @@ def _json_ready(value):
     return value
 
 
-def write_result(path, result, problem=None):
+def write_result(path: str | Path, result: Result, problem: Problem | None = None) -> None:
     """Writes a result as ``.npz``, or as ``.json`` (with null for NaN and infinities).
 
     Parameters

@@ -5,7 +5,9 @@ import gzip
 import re
 import zlib
 from array import array
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy
@@ -17,7 +19,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eEdD][+-]?\d+)?", re.ASCII)
 _INFINITIES = {"inf": np.inf, "infinity": np.inf}
 
 
-def numbered_lines(path):
+def numbered_lines(path: Any) -> Generator[Any, None, None]:
     """Yields (number, text) of the lines of a text file, counted from 1; ``.gz`` files are unpacked.
 
     Raises
@@ -40,7 +42,7 @@ def numbered_lines(path):
 
 
 @contextlib.contextmanager
-def at_line(number):
+def at_line(number: Any) -> Generator[Any, None, None]:
     """Errors inside begin with the number of the line."""
     try:
         yield
@@ -48,7 +50,7 @@ def at_line(number):
         raise ValueError(f"line {number}: {error}") from None
 
 
-def number(word, what):
+def number(word: Any, what: Any) -> Any:
     """The finite number that a word stands for."""
     if not _NUMBER.fullmatch(word):
         raise ValueError(f"{what}: {word!r} is not a number")
@@ -60,7 +62,7 @@ def number(word, what):
     return value
 
 
-def limit(word, what):
+def limit(word: Any, what: Any) -> Any:
     """A bound or a side: a number, or infinite from `INFINITY` on or by name."""
     value = _INFINITIES.get(word.lstrip("+-").lower())
     if value is not None and len(word) - len(word.lstrip("+-")) <= 1:
@@ -69,7 +71,7 @@ def limit(word, what):
     return value if abs(value) < INFINITY else np.copysign(np.inf, value)
 
 
-def count(word, what):
+def count(word: Any, what: Any) -> Any:
     """A number of things, at least 0."""
     if not re.fullmatch(r"\d{1,18}", word, re.ASCII):
         raise ValueError(f"{what}: {word!r} is not a whole number")
@@ -79,16 +81,16 @@ def count(word, what):
 class Entries:
     """Entries of a sparse matrix as they are read, each place once."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.rows, self.columns, self.values = array("q"), array("q"), array("d")
 
-    def add(self, row, column, value):
+    def add(self, row: Any, column: Any, value: Any) -> None:
         """One more entry."""
         self.rows.append(row)
         self.columns.append(column)
         self.values.append(value)
 
-    def matrix(self, shape, name):
+    def matrix(self, shape: Any, name: str) -> Any:
         """The matrix in CSR format, shape (m, n); ValueError if a place was given twice."""
         rows, columns = np.frombuffer(self.rows, np.int64), np.frombuffer(self.columns, np.int64)
         matrix = scipy.sparse.csr_array((np.frombuffer(self.values), (rows, columns)), shape=shape)
@@ -99,7 +101,7 @@ class Entries:
         matrix.eliminate_zeros()
         return matrix
 
-    def symmetric(self, n, name):
+    def symmetric(self, n: int, name: str) -> Any:
         """The symmetric matrix of which one triangle was given, shape (n, n)."""
         given = self.matrix((n, n), name)
         mirrored = scipy.sparse.csr_array(given.T)

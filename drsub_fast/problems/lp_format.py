@@ -7,6 +7,7 @@ refused by name.
 """
 
 import re
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ _WORDS = ("inf", "infinity", "free")
 _END = (None, "", 0)
 
 
-def read_lp(path):
+def read_lp(path: Any) -> Any:
     """Reads an LP file as a `Program`; ValueError naming the line if that is impossible."""
     reader = _Reader()
     sections = _sections(numbered_lines(path))
@@ -319,7 +320,7 @@ class _Reader:
         )
 
 
-def write_lp(stream, program):
+def write_lp(stream: Any, program: Any) -> None:
     """Writes a `Program` in LP format."""
     names = program.names
     for name in names:

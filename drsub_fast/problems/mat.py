@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from drsub_fast.problems.npz import load_npz
 
@@ -15,7 +16,7 @@ _MEMORY, _MEMORY_PER_BYTE = 4 << 30, 2 * 1032
 _SECONDS, _SECONDS_PER_BYTE = 60.0, 1e-5
 
 
-def load_mat(path):
+def load_mat(path: Any) -> Any:
     """The arrays of a .mat file by name; ValueError if it cannot be read, even where SciPy's reader crashes."""
     size = path.stat().st_size
     with tempfile.TemporaryDirectory(prefix="drsub_fast") as folder:

@@ -5,6 +5,7 @@ Run as ``python mat_reader.py FILE.mat FILE.npz BYTES`` with a limit to its memo
 
 import sys
 import zipfile
+from typing import Any
 
 import numpy as np
 import scipy
@@ -28,7 +29,7 @@ def _parts(name, array):
     return {name: array}
 
 
-def main(source, target, n_bytes):
+def main(source: Any, target: Any, n_bytes: Any) -> None:
     """Reads and writes. Where SciPy cannot read a file, the last line of the traceback says why."""
     _limit_memory(int(n_bytes))
     with zipfile.ZipFile(target, "w") as archive:

@@ -6,6 +6,8 @@ blanks; where that does not give a program, they are taken from the columns 2-3,
 of old files, whose names may have blanks. The right-hand side of the objective is minus its constant.
 """
 
+from typing import Any
+
 import numpy as np
 
 from drsub_fast.problems.lines import Entries, at_line, limit, number, numbered_lines
@@ -19,7 +21,7 @@ _NO_VALUE = ("FR", "MI", "PL", "BV")
 _INTEGER = ("BV", "LI", "UI", "SC")
 
 
-def read_mps(path):
+def read_mps(path: Any) -> Any:
     """Reads an MPS, QPS or SIF file as a `Program`; ValueError naming the line if that is impossible."""
     try:
         return _Reader().program(numbered_lines(path), str.split)
@@ -262,7 +264,7 @@ class _Reader:
         return (side - abs(width), side) if kind == "L" else (side, side + abs(width))
 
 
-def write_mps(stream, program):
+def write_mps(stream: Any, program: Any) -> None:
     """Writes a `Program` in free MPS format, as a MPS reader with blanks between fields takes it."""
     names, A = program.names, program.A.tocsc()
     A.sort_indices()

@@ -8,6 +8,7 @@ import errno
 import math
 import zipfile
 import zlib
+from typing import Any
 
 import numpy as np
 import scipy
@@ -19,7 +20,7 @@ _PACKING = 1032
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
-def load_npz(path):
+def load_npz(path: Any) -> Any:
     """The arrays of an .npz file by name, sparse matrices joined; ValueError naming the entry that is damaged."""
     if not zipfile.is_zipfile(path):
         raise ValueError("not an .npz file (a zip archive of arrays)")
@@ -107,7 +108,7 @@ def _sparse(name, data, indices, indptr, shape):
     return matrix
 
 
-def split(arrays):
+def split(arrays: Any) -> Any:
     """The arrays, with their parts for sparse matrices."""
     parts = {}
     for name, array in arrays.items():

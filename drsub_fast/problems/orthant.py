@@ -23,9 +23,11 @@ Data with one sign in every column (`infer_signs`) are where this is used. Three
 
 from collections import namedtuple
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_count, as_real, as_seed, as_symmetric, as_vector
 from drsub_fast._records import Record
@@ -146,7 +148,7 @@ class OrthantObjective(Objective):
     (0.5, array([-0.5]))
     """
 
-    def __init__(self, g, alpha, shift=None):
+    def __init__(self, g: Objective, alpha: ArrayLike, shift: ArrayLike | None = None) -> None:
         require_objective(g, "g")
         self.n = g.n
         self.g, self.compiled = g, g.compiled
@@ -155,10 +157,10 @@ class OrthantObjective(Objective):
         interpreted = getattr(type(g.params), "interpreted", False)
         self._params = (InterpretedOrthantParams if interpreted else OrthantParams)(g.params, alpha, shift)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"OrthantObjective({self.g!r})"
 
-    def dr_submodular_on(self, upper):
+    def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         known = getattr(self.g, "orthant_dr_submodular_on", None)
         if known is None:
             return None
@@ -166,7 +168,9 @@ class OrthantObjective(Objective):
         return known(alpha, np.maximum(np.abs(shift), np.abs(shift + alpha * upper)))
 
 
-def orthant_quadratic(H, h, c=0.0, *, alpha, shift=None):
+def orthant_quadratic(
+    H: ArrayLike, h: ArrayLike, c: float = 0.0, *, alpha: ArrayLike, shift: ArrayLike | None = None
+) -> Quadratic:
     """The quadratic g(y) = 1/2 y'Hy + h'y + c in the coordinates y = shift + alpha * x.
 
     Parameters
@@ -233,11 +237,11 @@ class OrthantProblem(Record):
     alpha: np.ndarray
     shift: np.ndarray
 
-    def to_original(self, x):
+    def to_original(self, x: Any) -> Any:
         """The original point y = shift + alpha * x that x stands for, shape (n,)."""
         return self.shift + self.alpha * as_vector(x, "x", n=self.alpha.size)
 
-    def from_original(self, y):
+    def from_original(self, y: Any) -> Any:
         """The point x = alpha * (y - shift) that stands for y, shape (n,)."""
         return self.alpha * (as_vector(y, "y", n=self.alpha.size) - self.shift)
 
@@ -273,7 +277,7 @@ def _turned_set(P, alpha, shift, width):
     return GeneralPolytope(rows, room, rows_eq, room_eq, upper=width)
 
 
-def to_orthant(g, P, alpha):
+def to_orthant(g: Objective, P: FeasibleSet, alpha: ArrayLike) -> "OrthantProblem":
     """Reduce max g over P to the standard form over the orthant of the signs alpha.
 
     Parameters
@@ -327,7 +331,7 @@ def to_orthant(g, P, alpha):
     return OrthantProblem(OrthantObjective(g, alpha, shift), turned, alpha, shift)
 
 
-def infer_signs(Z):
+def infer_signs(Z: ArrayLike) -> NDArray[np.float64]:
     """One sign for every column of data.
 
     Parameters
@@ -379,7 +383,15 @@ class OrthantCheck(Record):
     submodular: DRCheck
 
 
-def check_orthant(g, alpha, lower, upper, n_samples=20, seed=0, tol=1e-8):
+def check_orthant(
+    g: Objective,
+    alpha: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    n_samples: int = 20,
+    seed: int = 0,
+    tol: float = 1e-8,
+) -> "OrthantCheck":
     """Look for a pair with alpha_i alpha_j d_ij g > 0 on the box [lower, upper].
 
     From random points every coordinate (at most 50 of them) is moved by steps of all lengths towards the end of the

@@ -5,9 +5,10 @@ Then c(x) = A x + a, and n + 1 calls find A and a; more calls at other points wi
 all there is to c.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import LinearConstraint
 
 from drsub_fast.errors import UnsupportedError
@@ -37,7 +38,7 @@ class ProbedConstraint(NamedTuple):
     is_equation: bool
     name: str
 
-    def violation(self, x):
+    def violation(self, x: Any) -> Any:
         """By how much the user's function says that x breaks the constraint."""
         values = self.value(x)
         broken = np.abs(values) if self.is_equation else -values
@@ -59,7 +60,13 @@ def _samples(lower, upper, point):
     return low + rng.random((_CHECKS, point.size)) * (high - low)
 
 
-def probe(constraint, x0, lower, upper, name):
+def probe(
+    constraint: dict[str, Any],
+    x0: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    name: str,
+) -> "ProbedConstraint":
     """The linear constraint that a dictionary of SciPy describes.
 
     Parameters

@@ -1,6 +1,6 @@
 """A quadratic program as files hold it, before it is brought to the package's form or after it has left it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -33,7 +33,7 @@ class Program(NamedTuple):
     names: tuple
 
 
-def default_names(n):
+def default_names(n: int) -> Any:
     """Names of variables that have none."""
     return tuple(f"x{j}" for j in range(n))
 
@@ -46,7 +46,7 @@ def _require_below_infinity(limits):
         )
 
 
-def program_of(problem):
+def program_of(problem: Any) -> Any:
     """The `Program` of a problem with a quadratic over bounds and rows, in the coordinates of its source.
 
     Raises

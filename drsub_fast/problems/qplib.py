@@ -7,6 +7,7 @@ quadratic).
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -98,7 +99,7 @@ def _infinity(word, what):
     return value
 
 
-def read_qplib(path):
+def read_qplib(path: Any) -> Any:
     """Reads a QPLIB file with continuous variables and linear constraints as a `Program`."""
     lines = _Lines(path)
     with _lines_named(lines):
@@ -172,7 +173,7 @@ class _lines_named:
         return False
 
 
-def write_qplib(stream, program):
+def write_qplib(stream: Any, program: Any) -> None:
     """Writes a `Program` as a QPLIB file."""
     n, m = len(program.names), len(program.row_upper)
     for name in program.names:

@@ -9,10 +9,11 @@ are a `Simplex`, whose oracle and projection need no linear program (70 times fa
 `GeneralPolytope`; for both the reasons are given entry by entry.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from drsub_fast._checks import as_vector, entry, first_few
 from drsub_fast.objectives.base import Objective
@@ -53,7 +54,7 @@ class Problem(NamedTuple):
     reasons: tuple = ()
     names: tuple = ()
 
-    def to_original(self, x):
+    def to_original(self, x: Any) -> Any:
         """The point of the source that x stands for, shape (n,)."""
         x = as_vector(x, "x", n=self.f.n)
         return x if self.shift is None else self.shift + x
@@ -71,7 +72,7 @@ def _simplex_total(rows):
     return total if total >= 0.0 and (rows.upper >= total).all() else None
 
 
-def set_of_rows(A, row_lower, row_upper, lower, upper, names=()):
+def set_of_rows(A: Any, row_lower: Any, row_upper: Any, lower: Any, upper: Any, names: Any = ()) -> Any:
     """{y : row_lower <= A (lower + y) <= row_upper, 0 <= y <= upper - lower}; arguments and errors of `rows_from_zero`.
 
     Returns
@@ -93,7 +94,18 @@ def set_of_rows(A, row_lower, row_upper, lower, upper, names=()):
     return P, rows.reasons
 
 
-def standard_form(H, h, c, A, row_lower, row_upper, lower, upper, minimize, names=()):
+def standard_form(
+    H: Any,
+    h: NDArray[np.float64],
+    c: float,
+    A: Any,
+    row_lower: Any,
+    row_upper: Any,
+    lower: Any,
+    upper: Any,
+    minimize: bool,
+    names: tuple[str, ...] = (),
+) -> "Problem":
     """A quadratic program as a `Problem`.
 
     Parameters

@@ -24,6 +24,7 @@ constraint of Anstreicher (2009).
 
 import time
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -48,17 +49,17 @@ _BLOCK = 200_000
 _THIN = 1e-7
 
 
-def objective(data, iterate):
+def objective(data: Any, iterate: Any) -> Any:
     """<C, Z>, which the relaxation's value cannot be below."""
     return data.scale * float(np.vdot(data.C, iterate.Z))
 
 
-def complementarity(data, iterate):
+def complementarity(data: Any, iterate: Any) -> Any:
     """The sum of all complementarities: about what the bound can still fall."""
     return data.scale * _products(iterate)
 
 
-def certificate(relaxed, data, iterate):
+def certificate(relaxed: Any, data: Any, iterate: Any) -> Any:
     """The `Certificate` of an iterate's multipliers; ``relaxed`` is the data that `interior` was given."""
     return safe_bound(relaxed, data.scale * iterate.W)
 
@@ -115,7 +116,7 @@ def _centre(V):
     return w, _inverse(factor)
 
 
-def interior(data, scale):
+def interior(data: Any, scale: float) -> Any:
     """The relaxation without its equations, and the first iterate; None where the set has no interior.
 
     Parameters
@@ -234,7 +235,7 @@ def _is_interior(A):
     return bool((A.ravel()[1:] > 0.0).all())
 
 
-def improve(data, iterate):
+def improve(data: Any, iterate: Any) -> Any:
     """The iterate after one predictor-corrector step, or None where rounding stands in the way."""
     L, N = data.V.shape
     factor = _cholesky(iterate.Z)
@@ -268,7 +269,7 @@ def improve(data, iterate):
     return after if _is_interior(after.R) and _is_interior(after.W) else None
 
 
-def interior_point_bound(relaxed, scale, gap, deadline):
+def interior_point_bound(relaxed: Any, scale: Any, gap: Any, deadline: Any) -> Any:
     """The bound of the relaxation to a relative gap, or what there is at a deadline on `time.perf_counter`."""
     bound, started = relaxed.linear, interior(relaxed, scale)
     if started is None:

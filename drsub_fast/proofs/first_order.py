@@ -18,6 +18,8 @@ proven bound whatever the accuracy (`proofs.safe_bound`), so that the method can
 
 import time
 from collections import namedtuple
+from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 
@@ -86,7 +88,7 @@ class _Lift:
         return Y[:N, :N] + side + side.T
 
 
-def multipliers(data, every=_EVERY):
+def multipliers(data: Any, every: int = _EVERY) -> Generator[Any, None, None]:
     """Yields `Progress` after every few steps, without end.
 
     Parameters
@@ -155,7 +157,13 @@ def multipliers(data, every=_EVERY):
 
 
 @one_blas_thread()
-def first_order_bound(program, value=None, gap=1e-2, time_limit=None, max_steps=_MAX_STEPS):
+def first_order_bound(
+    program: Any,
+    value: float | None = None,
+    gap: float = 1e-2,
+    time_limit: float | None = None,
+    max_steps: int = _MAX_STEPS,
+) -> float:
     """An upper bound on a quadratic program's maximum, proven whatever ends the search for it.
 
     Parameters

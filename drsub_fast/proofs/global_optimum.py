@@ -14,6 +14,7 @@ Incumbents come from a multi-start of fully corrective Frank-Wolfe and from loca
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from drsub_fast.proofs.quadratic import branch_and_bound
 from drsub_fast.proofs.search import Incumbent, Limits, Proof, time_left
 from drsub_fast.proofs.softmax import separable_bounds
 from drsub_fast.result import Guarantee, Result, Status, Trace
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
@@ -154,8 +156,16 @@ def _result(f, P, x, proof, start, method, began, upper_bound):
 
 
 def global_maximum(
-    f, P, time_limit=None, gap=1e-6, method="auto", max_nodes=None, *, n_starts=16, seed=0
-):  # fmt: skip
+    f: Objective,
+    P: FeasibleSet,
+    time_limit: float | None = None,
+    gap: float = 1e-6,
+    method: str = "auto",
+    max_nodes: int | None = None,
+    *,
+    n_starts: int = 16,
+    seed: int = 0,
+) -> Result:
     """The global maximum of f over P, with a proof.
 
     Parameters
@@ -241,8 +251,16 @@ def _zero_is_minimum(program, P):
 
 
 def global_minimum(
-    f, P, time_limit=None, gap=1e-6, method="auto", max_nodes=None, *, n_starts=16, seed=0
-):  # fmt: skip
+    f: Quadratic,
+    P: FeasibleSet,
+    time_limit: float | None = None,
+    gap: float = 1e-6,
+    method: str = "auto",
+    max_nodes: Any = None,
+    *,
+    n_starts: Any = 16,
+    seed: int = 0,
+) -> Result:
     """The global minimum of a quadratic f over P, with a proof (the constant c of the paper's experiments).
 
     Parameters

@@ -17,9 +17,12 @@ distributions among them; its dual is
 """
 
 import math
+from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 
+from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.mean_field import MeanField
 from drsub_fast.objectives.multilinear import (
     CutExtension,
@@ -29,6 +32,7 @@ from drsub_fast.objectives.multilinear import (
     TableExtension,
 )
 from drsub_fast.proofs.rungs import CALL, gradient_price
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.knapsack import DisjointKnapsacks
 
@@ -36,7 +40,7 @@ from drsub_fast.sets.knapsack import DisjointKnapsacks
 MOST_ITEMS = 20
 
 
-def sums(weights):
+def sums(weights: Any) -> Any:
     """sum of the weights of every set, item i being bit 2^i of the index."""
     table = np.zeros(1)
     for weight in weights:
@@ -63,7 +67,7 @@ def _maxima_values(linear, W):
     return total
 
 
-def set_values(f):
+def set_values(f: Objective) -> Any:
     """F(S) for all sets of a multilinear extension, shape (2^n,), item i being bit 2^i of the index."""
     if isinstance(f, TableExtension):
         return f.values
@@ -83,7 +87,7 @@ def _price(f):
     return calls * CALL + (1 << f.n) * (each if known else gradient_price(f))
 
 
-def has_integral_vertices(P, upper):
+def has_integral_vertices(P: FeasibleSet, upper: Any) -> bool:
     """Whether P is a box or a partition matroid polytope all of whose bounds are integral (and at most 1)."""
     if not ((upper == 0.0) | (upper == 1.0)).all():
         return False
@@ -110,7 +114,7 @@ def _room(values):
     return 1e-13 * len(values).bit_length() ** 2 * max(1.0, float(np.abs(values).max()))
 
 
-def item_set_steps(problem):
+def item_set_steps(problem: Any) -> Generator[Any, None, None]:
     """The rung of multilinear extensions."""
     f, P, upper = problem.f, problem.P, problem.upper
     if not isinstance(f, Multilinear) or isinstance(f, SampledExtension) or f.n > MOST_ITEMS or not f.compiled:
@@ -123,7 +127,7 @@ def item_set_steps(problem):
     yield float(values[_feasible(P, upper)].max()) + room, 0
 
 
-def partition_steps(problem):
+def partition_steps(problem: Any) -> Generator[Any, None, None]:
     """The rung of mean-field objectives: log Z."""
     f = problem.f
     if not isinstance(f, MeanField) or f.n > MOST_ITEMS or not f.compiled:

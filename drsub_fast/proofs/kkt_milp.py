@@ -18,6 +18,8 @@ What the method proves holds up to HiGHS's tolerances (1e-6 on every row), which
 multiply; the doubly non-negative bounds have no such reservation.
 """
 
+from typing import Any
+
 import numpy as np
 
 from drsub_fast.lp.highs import HighsOracle, maximize_mixed_integer
@@ -61,7 +63,7 @@ class _Rows:
         return np.vstack(self.parts), np.concatenate(self.lower), np.concatenate(self.upper)
 
 
-def mixed_integer_program(form, least=None):
+def mixed_integer_program(form: Any, least: Any = None) -> Any:
     """Arrays (cost, rows, row_lower, row_upper, upper, integer); with ``least`` strengthened, the value at least that.
 
     The variables are x, y, w, the binaries "row is tight" and "x_j > 0", and p if strengthened.
@@ -98,7 +100,7 @@ def mixed_integer_program(form, least=None):
     return cost, *rows.assembled(), np.concatenate(upper), integer
 
 
-def kkt_milp(program, incumbent, limits, strengthen=True):
+def kkt_milp(program: Any, incumbent: Any, limits: Any, strengthen: bool = True) -> Any:
     """Proves how good the incumbent is by one mixed-integer program; same arguments as `branch_and_bound`."""
     form = unit_form(program, np.zeros(len(program.h)), program.upper)
     if len(form.free) == 0:

@@ -13,11 +13,14 @@ box implies are left out, and 1 - y_j >= 0 is a row of its own where no other ro
 """
 
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 
 from drsub_fast.errors import UnsupportedError
+from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.general import GeneralPolytope
 from drsub_fast.sets.knapsack import DisjointKnapsacks
@@ -41,7 +44,7 @@ def _dense(matrix):
     return matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
 
 
-def constraint_rows(P):
+def constraint_rows(P: FeasibleSet) -> Any:
     """Dense (A, b, A_eq, b_eq, lower) with P = {x : A x <= b, A_eq x = b_eq, lower <= x <= P.upper}."""
     none, zero = (np.zeros((0, P.n)), np.zeros(0)), np.zeros(P.n)
     if isinstance(P, Polytope):
@@ -60,20 +63,20 @@ def constraint_rows(P):
     )
 
 
-def quadratic_program(f, P):
+def quadratic_program(f: Objective, P: FeasibleSet) -> Any:
     """The problem max f - c over P as arrays, for a quadratic f (cuts and prices included) and any set with rows."""
     A, b, A_eq, b_eq, lower = constraint_rows(P)
     H, h = (f.hessian(), f.h) if isinstance(f, Quadratic) else f.params[:2]
     return QuadraticProgram(_dense(H), h, A, b, np.array(solver_upper(f, P)), A_eq, b_eq, lower)
 
 
-def magnitude(program):
+def magnitude(program: Any) -> Any:
     """The largest term of the objective over the box: the size that values near zero are compared with."""
     most = np.maximum(np.abs(program.lower), np.abs(program.upper))
     return max(np.abs(program.h * most).max(), 0.5 * np.abs(program.H * np.outer(most, most)).max())
 
 
-def smaller_box(A, b, lower, upper):
+def smaller_box(A: Any, b: Any, lower: Any, upper: Any) -> Any:
     """The box that the rows A x <= b leave of [lower, upper], or None if none is left."""
     up, down = np.maximum(A, 0.0), np.minimum(A, 0.0)
     rounding = 8 * _EPS * len(lower) * (up @ np.abs(lower) - down @ np.abs(upper))
@@ -104,7 +107,7 @@ def _unit_rows(A, b, lower, free, width, fixed):
     return rows / scale[:, None], slack / scale
 
 
-def unit_form(program, lower, upper):
+def unit_form(program: Any, lower: Any, upper: Any) -> Any:
     """The node [lower, upper] in unit-box form, or None if it is empty."""
     A = np.vstack([program.A, program.A_eq, -program.A_eq])
     box = smaller_box(A, np.concatenate([program.b, program.b_eq, -program.b_eq]), lower, upper)
@@ -140,6 +143,6 @@ def unit_form(program, lower, upper):
     )  # fmt: skip
 
 
-def interval_bound(form):
+def interval_bound(form: Any) -> Any:
     """Largest value term by term: crude, but finite without any arithmetic that could fail."""
     return form.constant + np.maximum(form.h, 0.0).sum() + 0.5 * np.maximum(form.H, 0.0).sum()

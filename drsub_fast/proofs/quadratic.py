@@ -24,6 +24,7 @@ trouble costs nodes, never validity.
 
 import time
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 
@@ -104,7 +105,7 @@ def _children(form, step, room):
     return (lower, below), (above, upper)
 
 
-def branch_and_bound(program, incumbent, limits):
+def branch_and_bound(program: Any, incumbent: Any, limits: Any) -> Any:
     """Proves how good the incumbent is, and improves it on the way.
 
     Parameters

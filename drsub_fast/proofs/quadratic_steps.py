@@ -6,6 +6,8 @@ method has a bound after a few of its steps, of n^3 operations.
 """
 
 import math
+from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +39,7 @@ def _program(problem):
         return None
 
 
-def interior_point_steps(problem):
+def interior_point_steps(problem: Any) -> Generator[Any, None, None]:
     """The rung of quadratics of few variables: one step, to the relaxation's value."""
     program = _program(problem)
     if program is None or problem.f.n > _INTERIOR_UP_TO:
@@ -51,7 +53,7 @@ def interior_point_steps(problem):
     yield problem.f.c + form.constant + interior_point_bound(relaxation(form), scale, _INTERIOR_GAP, math.inf), 0
 
 
-def first_order_steps(problem):
+def first_order_steps(problem: Any) -> Generator[Any, None, None]:
     """The rung of a quadratic of any sign over any set of finitely many rows."""
     f, program = problem.f, _program(problem)
     if program is None:

@@ -8,8 +8,12 @@ yields nothing. Prices are multiplications and additions, with `CALL` for each c
 import math
 import time
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
+
+from drsub_fast.objectives.base import Objective
+from drsub_fast.sets.base import FeasibleSet
 
 #: max f over P: ``upper`` is the solvers' bound of the variables, ``x`` a good point of the set, ``value`` = f(x).
 Problem = namedtuple("Problem", "f P upper x value")
@@ -24,10 +28,10 @@ SPEED = 2e9
 class Allowance:
     """What may still be spent: operations, and seconds until a deadline of `time.perf_counter`."""
 
-    def __init__(self, operations=math.inf, deadline=None):
+    def __init__(self, operations: Any = math.inf, deadline: Any = None) -> None:
         self.operations, self.deadline = operations, deadline
 
-    def spend(self, price):
+    def spend(self, price: Any) -> Any:
         """Takes the price of a step off; False where it is not to be had."""
         late = self.deadline is not None and time.perf_counter() + price / SPEED >= self.deadline
         if late or price > self.operations:
@@ -36,7 +40,7 @@ class Allowance:
         return True
 
 
-def climb(rungs, problem, best, target, allowance):
+def climb(rungs: Any, problem: Any, best: Any, target: Any, allowance: Any) -> Any:
     """The best bound of all rungs that the allowance pays for; at the target, or at Ctrl-C, no step more is taken."""
     try:
         for rung in rungs:
@@ -51,13 +55,13 @@ def climb(rungs, problem, best, target, allowance):
     return best
 
 
-def largest(P, cost, upper):
+def largest(P: FeasibleSet, cost: Any, upper: Any) -> Any:
     """An upper bound on <cost, v> over the points v <= upper of P: the oracle's answer, with room for rounding."""
     v = P.lmo(cost, upper)
     size = np.abs(cost) @ np.maximum(np.abs(upper), np.abs(v))
     return float(cost @ v + 1e-9 * size)
 
 
-def gradient_price(f):
+def gradient_price(f: Objective) -> Any:
     """Operations of one value and gradient of f."""
     return CALL + f.operations

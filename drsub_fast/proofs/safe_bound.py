@@ -21,6 +21,7 @@ P (t E_00 - Q) P + k U U' for a large k. The t that this needs beforehand is the
 """
 
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 import scipy
@@ -62,7 +63,7 @@ def _row_multipliers(cost, rows, equations):
     return np.maximum(duals[:m], 0.0), duals[m:]
 
 
-def linear_maximum(cost, rows, equations, slack):
+def linear_maximum(cost: Any, rows: Any, equations: Any, slack: Any) -> Any:
     """An upper bound on cost'x over the node, safe whatever the linear program's accuracy."""
     y, w = _row_multipliers(cost, rows, equations)
     reduced = cost + y @ rows[:, 1:] + w @ equations[:, 1:]
@@ -72,7 +73,7 @@ def linear_maximum(cost, rows, equations, slack):
     return float(bound + rounding)
 
 
-def relaxation(form):
+def relaxation(form: Any) -> Any:
     """The data of a node in unit-box form, with at least one variable."""
     n = len(form.h)
     C = np.zeros((n + 1, n + 1))
@@ -88,7 +89,7 @@ def relaxation(form):
     return Relaxation(C, V, E, form.slack, T[used].T, combine, radius, min(linear, interval(form)))
 
 
-def interval(form):
+def interval(form: Any) -> Any:
     """The largest value term by term, without the constant."""
     return float(np.maximum(form.h, 0.0).sum() + 0.5 * np.maximum(form.H, 0.0).sum())
 
@@ -139,7 +140,7 @@ def _lifted(data, W, about):
     return 0.5 * (Q + Q.T), M, size
 
 
-def safe_bound(data, W):
+def safe_bound(data: Any, W: Any) -> Any:
     """The bound that multipliers W give, whose negative entries count as 0.
 
     Returns

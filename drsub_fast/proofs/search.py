@@ -7,6 +7,8 @@ near zero.
 import heapq
 import time
 from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -31,10 +33,10 @@ class Incumbent:
         ``search(x) -> (x, value)``: a feasible local maximum near x, which need not be feasible itself.
     """
 
-    def __init__(self, x, value, search):
+    def __init__(self, x: Any, value: Any, search: Callable[..., Any]) -> None:
         self.x, self.value, self.search = x, value, search
 
-    def try_from(self, x):
+    def try_from(self, x: Any) -> Any:
         """Local solve from x; returns whether it found something better."""
         x, value = self.search(x)
         better = value > self.value
@@ -43,17 +45,19 @@ class Incumbent:
         return better
 
 
-def tolerance(value, limits):
+def tolerance(value: Any, limits: Any) -> Any:
     """Absolute gap allowed at this value."""
     return limits.gap * max(abs(value), limits.floor)
 
 
-def time_left(limits):
+def time_left(limits: Any) -> Any:
     """Seconds to the deadline (0 when it has passed), or None."""
     return None if limits.deadline is None else max(0.0, limits.deadline - time.perf_counter())
 
 
-def best_first(root, root_bound, bound_node, incumbent, limits):
+def best_first(
+    root: Any, root_bound: float, bound_node: Callable[..., Any], incumbent: "Incumbent", limits: Any
+) -> Any:
     """Branch and bound, best bound first.
 
     Parameters

@@ -17,10 +17,14 @@ far above 1. Where f is not defined (x outside [0, 1]^n, unit_box=False) it coun
 is defined form a down-closed set, so the bounds hold on it.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.highs import HighsOracle
+from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.search import best_first, tolerance
 
 #: Rounds of cuts for one node.
@@ -92,7 +96,9 @@ def _maximise_tangents(A, b, box, cuts):
     return box.lower_value + answer[n], answer[:n]
 
 
-def separable_bounds(f, A, b, upper, incumbent, limits):
+def separable_bounds(
+    f: Softmax, A: NDArray[np.float64], b: NDArray[np.float64], upper: NDArray[np.float64], incumbent: Any, limits: Any
+) -> Any:
     """Proves how good the incumbent is for max f over {A x <= b, 0 <= x <= upper}, and improves it.
 
     Parameters

@@ -11,12 +11,15 @@ split bound is furthest from what it stands for: K_jj y_j (w_j - l_j - y_j), y t
 import heapq
 import math
 from collections import namedtuple
+from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.rungs import CALL
 from drsub_fast.proofs.softmax_relaxations import search, spectral_split, split_parts
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.knapsack import DisjointKnapsacks
 from drsub_fast.sets.polytope import Polytope
@@ -35,7 +38,7 @@ _STEPS = 2
 _Leaf = namedtuple("_Leaf", "lower upper bound split")
 
 
-def seen_from(P, lower, width):
+def seen_from(P: FeasibleSet, lower: Any, width: Any) -> Any:
     """{y : lower + y in P, 0 <= y <= width} for rows A x <= b with A >= 0; None if empty, and for others."""
     if isinstance(P, Box):
         return Box(width)
@@ -76,7 +79,7 @@ def _leaf(P, M, lower, upper, known):
     return _Leaf(lower, lower + width, min(known, base + best), (j, at))
 
 
-def softmax_branching_steps(problem):
+def softmax_branching_steps(problem: Any) -> Generator[Any, None, None]:
     """The rung: one box is halved in a step."""
     f, P, upper, _, _ = problem
     n = f.n

@@ -26,12 +26,15 @@ of the search solves max <g, y - x> + (y - x)'H(y - x)/2 over P, a DR-submodular
 
 import math
 from collections import namedtuple
+from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.rungs import CALL, largest
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 
 #: Value, gradient and Hessian of a concave function at a point.
@@ -47,7 +50,7 @@ _ROUNDS = 3
 _ROUNDING = 1e-12
 
 
-def separable(M):
+def separable(M: Any) -> Any:
     """x -> sum_j log(1 + x_j M_jj), the terms of negative M_jj replaced by x_j M_jj, which is larger and finite."""
     m = M.diagonal().copy()
     rising = np.maximum(m, 0.0)
@@ -72,7 +75,7 @@ def _log_det(C, weight, sign):
     return 2.0 * float(np.log(factor.diagonal()).sum()), half.T @ half
 
 
-def split_parts(M):
+def split_parts(M: Any) -> Any:
     """(D, C) with M = DD' - CC' by the signs of the eigenvalues."""
     eigenvalues, vectors = np.linalg.eigh(M)
     positive = eigenvalues > 0.0
@@ -82,7 +85,7 @@ def split_parts(M):
     )
 
 
-def spectral_split(M, P, upper):
+def spectral_split(M: Any, P: FeasibleSet, upper: Any) -> Any:
     """The split bound over the points of P below ``upper``."""
     D, C = split_parts(M)
     K = D @ D.T
@@ -103,7 +106,7 @@ def spectral_split(M, P, upper):
     return expand
 
 
-def grow_blocks(M, weight):
+def grow_blocks(M: Any, weight: Any) -> Any:
     """A partition of the items with M_jj > 0 into blocks with positive semidefinite M_BB.
 
     The item of the largest weight begins a block; the one that interacts most with those in it joins next, if its
@@ -128,7 +131,7 @@ def grow_blocks(M, weight):
     return blocks
 
 
-def block_sum(M, blocks):
+def block_sum(M: Any, blocks: Any) -> Any:
     """x -> sum over the blocks of log det(I + X_B M_BB), and x_j M_jj for the items in none."""
     rest = np.minimum(M.diagonal(), 0.0)
     roots = [np.linalg.cholesky(M[np.ix_(block, block)]) for block in blocks]
@@ -145,7 +148,7 @@ def block_sum(M, blocks):
     return expand
 
 
-def search(expand, P, upper, x, unit_box=True):
+def search(expand: Any, P: FeasibleSet, upper: Any, x: Any, unit_box: bool = True) -> Generator[Any, None, None]:
     """Newton's method with exact models over P; yields (bound, x) after each step, x the point it was taken at."""
     here = expand(x)
     best = math.inf
@@ -173,7 +176,7 @@ def search(expand, P, upper, x, unit_box=True):
         x, here = x + share * (aim - x), there
 
 
-def softmax_steps(problem):
+def softmax_steps(problem: Any) -> Generator[Any, None, None]:
     """The rung: the three bounds, each as far as its search goes."""
     f, P, upper, x, _ = problem
     # Beyond the unit box they need a kernel that stays definite, as DR-submodularity does.

@@ -5,10 +5,12 @@ Public objects are read by their attributes only: ``H, h, c`` of a quadratic, ``
 refused.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are used: scipy.optimize takes a quarter of a second
+from numpy.typing import NDArray
 
 from drsub_fast._checks import as_vector
 from drsub_fast.errors import OracleError, UnsupportedError
@@ -20,26 +22,26 @@ _OPTIONS = {"dual_feasibility_tolerance": 1e-10}
 class Function(NamedTuple):
     """Value, gradient and, for a quadratic, its Hessian H."""
 
-    value: callable
-    gradient: callable
-    H: np.ndarray | None = None
+    value: Callable[..., Any]
+    gradient: Callable[..., Any]
+    H: NDArray[np.float64] | None = None
 
 
 class Region(NamedTuple):
     """{x : A x <= b, 0 <= x <= upper}, with what solves its linear programs: None for `linprog`."""
 
-    A: np.ndarray
-    b: np.ndarray
-    upper: np.ndarray
-    oracle: callable = None
+    A: NDArray[np.float64]
+    b: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    oracle: Callable[..., Any] | None = None
 
 
-def quadratic(H, h, c):
+def quadratic(H: Any, h: Any, c: Any) -> Any:
     """f(x) = 1/2 x'Hx + h'x + c (section 5.1)."""
     return Function(lambda x: 0.5 * x @ H @ x + h @ x + c, lambda x: H @ x + h, H)
 
 
-def softmax(L):
+def softmax(L: Any) -> Any:
     """f(x) = log det(diag(x)(L - I) + I), the softmax extension (section 4)."""
     D = L - np.eye(len(L))
 
@@ -57,7 +59,7 @@ def softmax(L):
     return Function(value, gradient)
 
 
-def as_function(f):
+def as_function(f: Any) -> Any:
     """The formula of a public objective (a Function passes through)."""
     if isinstance(f, Function):
         return f
@@ -68,7 +70,7 @@ def as_function(f):
     raise UnsupportedError(f"the reference has no formula for {type(f).__name__}; use a Quadratic or a Softmax")
 
 
-def as_region(P, f=None):
+def as_region(P: Any, f: Any = None) -> Any:
     """Rows and bounds of a public set (a Region passes through); clipped to 1 for an f that lives on [0, 1]^n.
 
     Raises
@@ -95,7 +97,7 @@ def as_region(P, f=None):
     raise UnsupportedError(f"the reference has no formula for {type(P).__name__}: it is no set of rows and bounds")
 
 
-def start(region, x0):
+def start(region: Any, x0: Any) -> Any:
     """A user's start, or 0; it must lie in the region, each row and bound up to 1e-9 of its unit."""
     if x0 is None:
         return np.zeros(len(region.upper))
@@ -107,7 +109,7 @@ def start(region, x0):
     return x
 
 
-def vertex(region, g, upper=None):
+def vertex(region: Any, g: Any, upper: Any = None) -> Any:
     """A vertex that maximises <g, v> over the region, with v <= ``upper`` if given."""
     upper = np.maximum(region.upper if upper is None else upper, 0.0)
     if region.oracle is not None:
@@ -125,7 +127,7 @@ def vertex(region, g, upper=None):
     return np.minimum(answer.x * columns, upper)
 
 
-def project(region, y):
+def project(region: Any, y: Any) -> Any:
     """Euclidean projection of y onto the region.
 
     With z = x - y this is least-distance programming, min |z| subject to G z >= q, solved through the

@@ -1,10 +1,12 @@
 """Algorithms 1, 2 and 3 of the paper and its baselines."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_real, one_of
 from drsub_fast._records import Record
@@ -120,7 +122,16 @@ def _small_gap(tol, base, values):
     return 1e-6 * max(top - base, 1e-9 * abs(top))
 
 
-def frank_wolfe(f, P, *, x0=None, step_size="open-loop", max_iter=100, tol=None, lmo=None):
+def frank_wolfe(
+    f: Any,
+    P: Any,
+    *,
+    x0: ArrayLike | None = None,
+    step_size: Literal["open-loop", "exact", "short"] | float = "open-loop",
+    max_iter: int = 100,
+    tol: float | None = None,
+    lmo: Callable[..., Any] | None = None,
+) -> "ReferenceResult":
     """Non-convex Frank-Wolfe (Algorithm 3).
 
     Parameters
@@ -173,7 +184,16 @@ def frank_wolfe(f, P, *, x0=None, step_size="open-loop", max_iter=100, tol=None,
     )
 
 
-def two_phase_frank_wolfe(f, P, *, max_iter=100, tol=None, subroutine="frank-wolfe", lmo=None, **options):
+def two_phase_frank_wolfe(
+    f: Any,
+    P: Any,
+    *,
+    max_iter: Any = 100,
+    tol: Any = None,
+    subroutine: str = "frank-wolfe",
+    lmo: Callable[..., Any] | None = None,
+    **options: Any,
+) -> "ReferenceResult":
     """Two-phase Frank-Wolfe (Algorithm 1): x over P, z over Q = {y in P : y <= u - x}, the better of both.
 
     Parameters
@@ -222,17 +242,17 @@ def _additive_steps(f, P, max_iter, shrink, lmo):
     return ReferenceResult(x, values[-1], gaps[-1], max_iter, max_iter + 1, ReferenceTrace(np.array(values), gaps))
 
 
-def nonmonotone_frank_wolfe(f, P, *, max_iter=100, lmo=None):
+def nonmonotone_frank_wolfe(f: Any, P: Any, *, max_iter: Any = 100, lmo: Any = None) -> Any:
     """Non-monotone Frank-Wolfe variant (Algorithm 2): steps 1 / max_iter with the shrunken oracle v <= u - x."""
     return _additive_steps(f, P, max_iter, shrink=True, lmo=lmo)
 
 
-def monotone_frank_wolfe(f, P, *, max_iter=100, lmo=None):
+def monotone_frank_wolfe(f: Any, P: Any, *, max_iter: Any = 100, lmo: Any = None) -> Any:
     """Frank-Wolfe variant for monotone f (Bian et al., AISTATS 2017): as Algorithm 2, not shrunken."""
     return _additive_steps(f, P, max_iter, shrink=False, lmo=lmo)
 
 
-def projected_gradient(f, P, *, x0=None, max_iter=100, lmo=None):
+def projected_gradient(f: Any, P: Any, *, x0: Any = None, max_iter: Any = 100, lmo: Any = None) -> Any:
     """Projected gradient ascent with steps 1 / (k + 1), k = 0, 1, .. (section 5); returns the last iterate."""
     function, region = _function_and_region(f, P, lmo)
     max_iter = as_count(max_iter, "max_iter")

@@ -11,6 +11,7 @@ import math
 from collections import namedtuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_real, as_vector
 from drsub_fast._kinds import COUNT, NUMBER, SETS, array, register_kind
@@ -136,7 +137,7 @@ class Ball(FeasibleSet):
     array([4., 3., 0.])
     """
 
-    def __init__(self, radius, n=None, upper=None):
+    def __init__(self, radius: float, n: int | None = None, upper: ArrayLike | None = None) -> None:
         self.radius = as_real(radius, "radius", lower=0.0)
         if upper is None:
             if n is None:
@@ -148,21 +149,21 @@ class Ball(FeasibleSet):
         self.n = upper.size
         self._params = BallParams(self.radius, self.n)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Ball(radius={self.radius:g}, n={self.n})"
 
-    def constraints_hold(self, x, tol):
+    def constraints_hold(self, x: NDArray[np.float64], tol: float) -> bool:
         return bool(np.linalg.norm(x) <= self.radius * (1.0 + tol))
 
-    def into_constraints(self, x, upper):
+    def into_constraints(self, x: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
         norm = np.linalg.norm(x)
         return x * (self.radius / norm) if norm > self.radius else x
 
-    def diameter(self, upper=None):
+    def diameter(self, upper: ArrayLike | None = None) -> float:
         u = self._upper if upper is None else self._clipped(upper)
         return float(min(np.linalg.norm(u), math.sqrt(2.0) * self.radius))
 
-    def violation(self, x):
+    def violation(self, x: NDArray[np.float64]) -> str:
         """Words for the radius that x breaks."""
         return f"its norm {np.linalg.norm(x):g} is above the radius {self.radius:g}"
 

@@ -27,8 +27,10 @@ tighter bound, e.g. the set Q of Algorithm 1; it checks the bound and shares eve
 
 from collections import namedtuple
 from copy import copy
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_function, as_real, as_vector, one_of
 from drsub_fast.engine.codes import FAILED, NEEDS_SOLVER, OK, PAUSED
@@ -86,14 +88,14 @@ _TABLES = {
 }
 
 
-def register_set(params_class, **kernels):
+def register_set(params_class: Any, **kernels: Any) -> None:
     """Register the kernels of a feasible set for its parameter class, by operation name."""
     for name, function in kernels.items():
         table = _TABLES[one_of(name, "operation", tuple(_TABLES))].table
         table[params_class] = as_function(function, name, optional=False)
 
 
-def projects_by_kernel(P):
+def projects_by_kernel(P: "FeasibleSet") -> bool:
     """Whether the projection onto P is a kernel, which needs no solver."""
     return type(P.params()) in PROJECT.table
 
@@ -117,7 +119,7 @@ def _project_once(params, y, upper, out):
     return project(params, work, y, upper, out)
 
 
-def is_within(x, lower, upper, tol=1e-9):
+def is_within(x: Any, lower: Any, upper: Any, tol: float = 1e-9) -> bool:
     """Whether lower <= x <= upper, each bound up to ``tol`` of the larger of the two."""
     slack = tol * np.maximum(np.abs(lower), np.abs(upper))
     return bool((x >= lower - slack).all() and (x <= upper + slack).all())
@@ -140,38 +142,38 @@ class FeasibleSet:
     _unit_upper = None
     _lower = 0.0
 
-    def __init__(self, params, upper):
+    def __init__(self, params: Any, upper: Any) -> None:
         """A set with parameters ``params``, of a registered class, and the bounds ``upper``, shape (n,)."""
         self._params = params
         self._upper = as_vector(upper, "upper", lower=0.0)
         self.n = self._upper.size
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         # What solves have remembered about the object is left out: equal objects have equal states.
         return {name: item for name, item in vars(self).items() if name not in ("_unit_upper", "_kinds")}
 
-    def __copy__(self):
+    def __copy__(self) -> Self:
         # For `with_upper`: everything is shared, prepared parameters included.
         other = object.__new__(type(self))
         vars(other).update(vars(self))
         return other
 
-    def params(self, lmo="auto"):
+    def params(self, lmo: str = "auto") -> Any:
         """Parameter namedtuple that the kernels take; ``lmo`` matters to polytopes only."""
         return self._params
 
-    def solver(self, upper, lmo="auto"):
+    def solver(self, upper: NDArray[np.float64], lmo: str = "auto") -> Any:
         """The linear-programming solver for calls that the kernel hands back, or None."""
         return None
 
-    def load_basis(self, solver, params, work):
+    def load_basis(self, solver: Any, params: Any, work: Any) -> None:
         """Hands the solver's last basis to the kernel's workspace, for warm starts (default: nothing)."""
 
-    def start(self, upper=None):
+    def start(self, upper: ArrayLike | None = None) -> NDArray[np.float64]:
         """A fresh feasible point to start from, below ``upper``, shape (n,): zeros for down-closed sets."""
         return np.zeros(self.n)
 
-    def contains(self, x, tol=1e-9):
+    def contains(self, x: ArrayLike, tol: float = 1e-9) -> bool:
         """Whether x is in the set.
 
         Parameters
@@ -189,13 +191,13 @@ class FeasibleSet:
         x, tol = as_vector(x, "x", n=self.n), as_real(tol, "tol", lower=0.0)
         return is_within(x, self._lower, self._upper, tol) and self.constraints_hold(x, tol)
 
-    def constraints_hold(self, x, tol):
+    def constraints_hold(self, x: NDArray[np.float64], tol: float) -> bool:
         """Whether x keeps the constraints other than its bounds, each up to ``tol`` of its unit; every set says so."""
         raise NotImplementedError(
             f"{type(self).__name__} must say by constraints_hold(x, tol) which points it contains"
         )
 
-    def move_inside(self, x, upper):
+    def move_inside(self, x: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
         """x, outside the set by hardly more than rounding, moved inside: exactly within its bounds and ``upper``.
 
         Raises
@@ -205,15 +207,15 @@ class FeasibleSet:
         """
         return self.into_constraints(np.clip(x, self._lower, upper), upper)
 
-    def into_constraints(self, x, upper):
+    def into_constraints(self, x: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
         """x, within its bounds, moved into the other constraints."""
         return x
 
-    def violation(self, x):
+    def violation(self, x: NDArray[np.float64]) -> str:
         """Words for the constraint that x breaks most, bounds aside."""
         return f"it is outside {self!r}"
 
-    def lmo(self, direction, upper=None):
+    def lmo(self, direction: ArrayLike, upper: ArrayLike | None = None) -> NDArray[np.float64]:
         """A vertex that maximises <direction, v> over the set.
 
         Parameters
@@ -237,7 +239,7 @@ class FeasibleSet:
             v = self.solver(bound).maximize(direction, bound)
         return v
 
-    def project(self, y):
+    def project(self, y: ArrayLike) -> NDArray[np.float64]:
         """Euclidean projection of y, shape (n,), onto the set."""
         y = as_vector(y, "y", n=self.n)
         out = np.empty(self.n)
@@ -248,21 +250,21 @@ class FeasibleSet:
             out = self.project_by_solver(y, self._upper)
         return out
 
-    def project_by_solver(self, y, upper):
+    def project_by_solver(self, y: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
         """Projection for calls that the kernel hands back."""
         raise UnsupportedError(f"{type(self).__name__} has no projection")
 
-    def with_upper(self, upper):
+    def with_upper(self, upper: ArrayLike) -> Self:
         """The set with tighter upper bounds, shape (n,); everything else is shared, not copied."""
         other = copy(self)
         other._upper, other._unit_upper = self._clipped(upper), None
         return other
 
-    def min_max_norm_point(self, upper=None):
+    def min_max_norm_point(self, upper: ArrayLike | None = None) -> NDArray[np.float64]:
         """A point of the set whose largest entry, in units of ``upper``, is smallest, shape (n,): 0 if down-closed."""
         return np.zeros(self.n)
 
-    def diameter(self, upper=None):
+    def diameter(self, upper: ArrayLike | None = None) -> float:
         """The largest distance of two points of the set, below ``upper`` (n,) if given: exact, or a bound from above.
 
         Exact for boxes, for simplices, balls without tighter bounds, and where no variable of the answer of the
@@ -296,7 +298,7 @@ class FeasibleSet:
         return OracleError(f"the {what} of {self!r} failed: the set has no point below the upper bounds", "empty")
 
     @property
-    def upper(self):
+    def upper(self) -> NDArray[np.float64]:
         """Upper bound of every variable over the set, shape (n,), read-only."""
         view = self._upper.view()
         view.flags.writeable = False

@@ -2,6 +2,9 @@
 
 from collections import namedtuple
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from drsub_fast._checks import as_vector
 from drsub_fast._kinds import LARGEST, SETS, array, register_kind, within
 from drsub_fast.engine.jit import kernel
@@ -53,14 +56,14 @@ class Box(FeasibleSet):
     array([1., 0.])
     """
 
-    def __init__(self, upper):
+    def __init__(self, upper: ArrayLike) -> None:
         upper = as_vector(upper, "upper", lower=0.0)
         super().__init__(BoxParams(upper), upper)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Box(n={self.n})"
 
-    def constraints_hold(self, x, tol):
+    def constraints_hold(self, x: NDArray[np.float64], tol: float) -> bool:
         return True
 
 

@@ -1,6 +1,7 @@
 """Budget set {x : 0 <= x <= upper, sum x <= k}: the knapsack with unit weights."""
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_real, as_vector
 from drsub_fast._kinds import NUMBER, SETS, array, register_kind
@@ -29,15 +30,15 @@ class Budget(DisjointKnapsacks):
     array([1. , 0. , 0.5])
     """
 
-    def __init__(self, k, upper):
+    def __init__(self, k: float, upper: ArrayLike) -> None:
         self.k = as_real(k, "k", lower=0.0)
         upper = as_vector(upper, "upper", lower=0.0)
         super().__init__(np.zeros(upper.size, np.int64), np.ones(upper.size), np.array([self.k]), upper)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Budget(k={self.k:g}, n={self.n})"
 
-    def violation(self, x):
+    def violation(self, x: NDArray[np.float64]) -> str:
         """Words for the budget that x breaks."""
         return f"sum x = {x.sum():g} is above the budget {self.k:g}"
 

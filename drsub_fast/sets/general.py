@@ -7,9 +7,11 @@ that `GeneralPolytope.min_max_norm_point` finds by the linear program min {t : -
 """
 
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_sparse, as_vector
 from drsub_fast._kinds import SETS, array, register_kind
@@ -90,7 +92,15 @@ class GeneralPolytope(FeasibleSet):
 
     is_down_closed = False
 
-    def __init__(self, A=None, b=None, A_eq=None, b_eq=None, lower=None, upper=None):
+    def __init__(
+        self,
+        A: Any = None,
+        b: ArrayLike | None = None,
+        A_eq: Any = None,
+        b_eq: ArrayLike | None = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+    ) -> None:
         if upper is None:
             raise ValueError("give upper: the set must be bounded")
         self._upper = as_vector(upper, "upper")
@@ -114,28 +124,28 @@ class GeneralPolytope(FeasibleSet):
                 raise ValueError(f"the set is empty: {self._contradiction()}") from None
             raise ValueError(f"no point of the set was found: {error}") from None
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"GeneralPolytope(m={self.b.size}, m_eq={self.b_eq.size}, n={self.n})"
 
     @property
-    def lower(self):
+    def lower(self) -> NDArray[np.float64]:
         """Lower bounds, shape (n,) (read-only)."""
         view = self._lower.view()
         view.flags.writeable = False
         return view
 
-    def solver(self, upper, lmo="auto"):
+    def solver(self, upper: NDArray[np.float64], lmo: str = "auto") -> Any:
         return HighsOracle(
             self._rows, self._row_upper, upper, row_lower=self._row_lower, lower=self._lower, sizes=self._sizes
         )
 
-    def constraints_hold(self, x, tol):
+    def constraints_hold(self, x: NDArray[np.float64], tol: float) -> bool:
         return bool((breaches(self._rows, x, self._row_upper, self._row_lower) <= tol).all())
 
-    def into_constraints(self, x, upper):
+    def into_constraints(self, x: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
         return move_into_rows(x, self._rows, self._row_upper, self._row_lower, upper, self._lower, self._sizes)
 
-    def violation(self, x):
+    def violation(self, x: NDArray[np.float64]) -> str:
         """Words for the row that x breaks most."""
         rows = self._rows @ x
         excess = np.maximum(rows - self._row_upper, self._row_lower - rows)
@@ -164,16 +174,16 @@ class GeneralPolytope(FeasibleSet):
             f"{side[k]:g}; change that entry, the row or the bounds"
         )
 
-    def start(self, upper=None):
+    def start(self, upper: ArrayLike | None = None) -> NDArray[np.float64]:
         """A vertex of the set, below ``upper``, shape (n,)."""
         upper = self._upper if upper is None else self._clipped(upper)
         return self.solver(upper).maximize(np.zeros(self.n), upper)
 
-    def diameter(self, upper=None):
+    def diameter(self, upper: ArrayLike | None = None) -> float:
         u = self._upper if upper is None else self._clipped(upper)
         return float(np.linalg.norm(u - self._lower))
 
-    def min_max_norm_point(self, upper=None):
+    def min_max_norm_point(self, upper: ArrayLike | None = None) -> NDArray[np.float64]:
         """A point of the set, below ``upper``, whose largest entry, in units of the bounds, is smallest, shape (n,)."""
         upper = self._upper if upper is None else self._clipped(upper)
         # Variables (x, t), with the rows x - s t <= 0 and -x - s t <= 0 below the set's; s: the bounds' magnitude.
@@ -188,7 +198,7 @@ class GeneralPolytope(FeasibleSet):
         oracle = HighsOracle(rows, row_upper, bound, row_lower=row_lower, lower=lower, sizes=sizes)
         return self.move_inside(oracle.maximize(np.append(np.zeros(n), -1.0), bound)[:n], upper)
 
-    def project_by_solver(self, y, upper):
+    def project_by_solver(self, y: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
         return project_onto_rows(y, self._rows, self._row_upper, upper, self._row_lower, self._lower, sizes=self._sizes)
 
 

@@ -3,6 +3,8 @@
 row_lower <= A x <= row_upper, lower <= x <= upper
 """
 
+from typing import Any
+
 import numpy as np
 import scipy
 
@@ -11,12 +13,12 @@ from drsub_fast.errors import OracleError
 from drsub_fast.lp.highs import HighsOracle
 
 
-def labels(names):
+def labels(names: Any) -> Any:
     """How a variable is called in messages, by its number."""
     return names.__getitem__ if names else "x[{}]".format
 
 
-def implied_bounds(A, row_lower, row_upper, lower, upper, names=()):
+def implied_bounds(A: Any, row_lower: Any, row_upper: Any, lower: Any, upper: Any, names: Any = ()) -> Any:
     """Bounds of all variables: those given, else those that the rows imply.
 
     A single row without negative entries gives an upper bound at once; what is open after that costs a linear program

@@ -18,8 +18,10 @@ made up by steps of t from x itself, and the last of it by shrinking x, or raisi
 
 import math
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_real, as_vector
 from drsub_fast._kinds import LARGEST, NUMBER, SETS, array, register_kind, within
@@ -317,7 +319,7 @@ class DisjointKnapsacks(FeasibleSet):
     ``upper`` (n,).
     """
 
-    def __init__(self, groups, weights, capacities, upper, equality=False):
+    def __init__(self, groups: Any, weights: Any, capacities: Any, upper: Any, equality: bool = False) -> None:
         self.n = groups.size
         self.groups, self.weights, self.capacities = groups, weights, capacities
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -328,7 +330,7 @@ class DisjointKnapsacks(FeasibleSet):
         members = np.argsort(groups, kind="stable").astype(np.int64)
         self._params = KnapsackParams(members, start, weights, capacities, int(equality))
 
-    def constraints_hold(self, x, tol):
+    def constraints_hold(self, x: NDArray[np.float64], tol: float) -> bool:
         loads, sizes = self._loads(x), self._loads(np.abs(x))
         excess = loads - self.capacities
         if self._params.equality:
@@ -339,7 +341,7 @@ class DisjointKnapsacks(FeasibleSet):
         """The load of each group, shape (n_groups,)."""
         return np.bincount(self.groups, self.weights * x, minlength=self.capacities.size)
 
-    def into_constraints(self, x, upper):
+    def into_constraints(self, x: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
         loads = self._loads(x)
         shares = np.divide(self.capacities, loads, out=np.ones(loads.size), where=loads > self.capacities)
         x = np.where(self.weights > 0.0, x * shares[self.groups], x)
@@ -349,7 +351,7 @@ class DisjointKnapsacks(FeasibleSet):
         shares = np.divide(missing, room, out=np.zeros(loads.size), where=(missing > 0.0) & (room > 0.0))
         return x + np.minimum(shares, 1.0)[self.groups] * (upper - x)
 
-    def violation(self, x):
+    def violation(self, x: NDArray[np.float64]) -> str:
         """Words for the group that x breaks most."""
         loads = self._loads(x)
         excess = loads - self.capacities
@@ -389,7 +391,7 @@ class Knapsack(DisjointKnapsacks):
     array([0.81 , 0.619, 0.238])
     """
 
-    def __init__(self, weights, budget, upper=None):
+    def __init__(self, weights: ArrayLike, budget: float, upper: ArrayLike | None = None) -> None:
         weights = as_vector(weights, "weights", lower=0.0)
         self.budget = as_real(budget, "budget", lower=0.0)
         if upper is None:
@@ -405,11 +407,11 @@ class Knapsack(DisjointKnapsacks):
             upper = as_vector(upper, "upper", n=weights.size, lower=0.0)
         super().__init__(np.zeros(weights.size, np.int64), weights, np.array([self.budget]), upper)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Knapsack(budget={self.budget:g}, n={self.n})"
 
 
-def stack_of_knapsacks(weights, budget, upper):
+def stack_of_knapsacks(weights: Any, budget: Any, upper: Any) -> Any:
     """Stacked parameters, bounds, and which are accepted, of knapsacks with one group each."""
     accepted = within(weights, 0.0, LARGEST) & within(budget, 0.0, LARGEST)
     n = weights.shape[1]

@@ -17,9 +17,11 @@ with F_S(s + t_S) <= c_S, found by bisection.
 
 from collections import namedtuple
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_items, as_vector, require_at_least
 from drsub_fast._kinds import SETS, array, register_kind
@@ -158,7 +160,7 @@ class LaminarMatroid(Polytope):
     array([0.5, 0.5, 0. , 0. , 0. ])
     """
 
-    def __init__(self, sets, capacities, upper=1.0):
+    def __init__(self, sets: Any, capacities: ArrayLike, upper: float = 1.0) -> None:
         A = _membership(sets, upper)
         capacities = as_vector(capacities, "capacities", n=A.shape[0])
         require_at_least(capacities, 0.0, "capacities", ": the set is empty")
@@ -168,16 +170,16 @@ class LaminarMatroid(Polytope):
         self._upper = self._scale_from
         self._forest = _forest(A, capacities)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"LaminarMatroid(sets={self.m}, n={self.n})"
 
-    def params(self, lmo="auto"):
+    def params(self, lmo: str = "auto") -> Any:
         return super().params(lmo) if lmo == "highs" else self._forest
 
-    def load_basis(self, oracle, params, work):
+    def load_basis(self, oracle: Any, params: Any, work: Any) -> None:
         """Nothing: the oracle needs no start."""
 
-    def violation(self, x):
+    def violation(self, x: NDArray[np.float64]) -> str:
         """Words for the set that x overloads most."""
         load = self.A @ x
         s = int(((load - self.capacities) / np.maximum(self.capacities, 1e-300)).argmax())

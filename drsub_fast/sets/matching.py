@@ -20,9 +20,11 @@ rounding in y; where that may show, because gains differ by many decades, HiGHS 
 
 import math
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_count, as_number_or_vector, require_at_least
 from drsub_fast._kinds import COUNT, SETS, array, register_kind
@@ -234,7 +236,9 @@ class MatchingPolytope(Polytope):
     array([0., 1., 1.])
     """
 
-    def __init__(self, edges, n_left, n_right, capacities=1.0, upper=1.0):
+    def __init__(
+        self, edges: ArrayLike, n_left: int, n_right: int, capacities: float = 1.0, upper: float = 1.0
+    ) -> None:
         self.n_left, self.n_right = as_count(n_left, "n_left", lower=1), as_count(n_right, "n_right", lower=1)
         self.left, self.right = _as_edges(edges, self.n_left, self.n_right)
         n, n_nodes = self.left.size, self.n_left + self.n_right
@@ -250,21 +254,21 @@ class MatchingPolytope(Polytope):
             ends[:n], ends[n:], start, incident, self.capacities, self.n_left, _PATHS * (n + n_nodes)
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"MatchingPolytope(edges={self.n}, n_left={self.n_left}, n_right={self.n_right})"
 
     @property
-    def edges(self):
+    def edges(self) -> NDArray[np.float64]:
         """Left and right end of each edge, shape (n, 2)."""
         return np.column_stack([self.left, self.right])
 
-    def params(self, lmo="auto"):
+    def params(self, lmo: str = "auto") -> Any:
         return super().params(lmo) if lmo == "highs" else self._network
 
-    def load_basis(self, oracle, params, work):
+    def load_basis(self, oracle: Any, params: Any, work: Any) -> None:
         """Nothing: the oracle starts afresh at every call."""
 
-    def violation(self, x):
+    def violation(self, x: NDArray[np.float64]) -> str:
         """Words for the node that x overloads most."""
         load = self.A @ x
         node = int((load - self.capacities).argmax())

@@ -3,7 +3,10 @@
 With integer capacities and bounds its vertices are integral (a generalised partition matroid).
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_labels, as_number_or_vector, as_numbers, as_vector, require_at_least
 from drsub_fast._kinds import SETS, array, register_kind
@@ -36,7 +39,7 @@ class PartitionMatroid(DisjointKnapsacks):
     array([0., 1., 1., 0.])
     """
 
-    def __init__(self, groups, capacities, upper=1.0):
+    def __init__(self, groups: ArrayLike, capacities: Any, upper: float = 1.0) -> None:
         if np.shape(as_numbers(capacities, "capacities")) == ():
             groups = as_labels(groups, "groups")
             capacities = as_number_or_vector(capacities, "capacities", int(groups.max()) + 1)
@@ -47,7 +50,7 @@ class PartitionMatroid(DisjointKnapsacks):
         upper = as_number_or_vector(upper, "upper", groups.size, lower=0.0)
         super().__init__(groups, np.ones(groups.size), capacities, upper)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"PartitionMatroid(groups={self.capacities.size}, n={self.n})"
 
 

@@ -3,9 +3,11 @@
 import math
 from collections import namedtuple
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_sparse, as_vector, entry, first_few, require_at_least
 from drsub_fast._kinds import LARGEST, SETS, array, register_kind, within
@@ -123,7 +125,7 @@ register_set(
 )
 
 
-def blank_params(m, n, mode):
+def blank_params(m: int, n: int, mode: Any) -> Any:
     """Parameters to be filled in by `scale_polytope`."""
     return PolytopeParams(np.empty((m, n)), np.empty(m), np.empty(n), mode)
 
@@ -189,7 +191,7 @@ class Polytope(FeasibleSet):
     array([2., 0.])
     """
 
-    def __init__(self, A, b, upper=None):
+    def __init__(self, A: Any, b: ArrayLike, upper: ArrayLike | None = None) -> None:
         A = _as_constraint_matrix(A)
         m, n = A.shape
         if n == 0:
@@ -215,7 +217,7 @@ class Polytope(FeasibleSet):
         self._prepared = {}
 
     @classmethod
-    def from_scipy(cls, bounds, constraints=()):
+    def from_scipy(cls, bounds: Any, constraints: Any = ()) -> "Polytope":
         """The polytope of SciPy's bounds and linear constraints.
 
         Parameters
@@ -254,10 +256,10 @@ class Polytope(FeasibleSet):
             raise ValueError(f"not down-closed: {first_few(rows.reasons)}; use GeneralPolytope for such a set")
         return cls(rows.A, rows.b, rows.upper)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Polytope(m={self.m}, n={self.n})"
 
-    def params(self, lmo="auto"):
+    def params(self, lmo: str = "auto") -> Any:
         by_solver = lmo == "highs" or (lmo == "auto" and self._is_large_and_sparse)
         mode = SOLVER if by_solver else KERNEL
         if mode not in self._prepared:
@@ -287,24 +289,24 @@ class Polytope(FeasibleSet):
         scale_polytope(np.ascontiguousarray(A), self.b, self._scale_from, params)
         return params
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_prepared": {}}
 
-    def load_basis(self, oracle, params, work):
+    def load_basis(self, oracle: Any, params: Any, work: Any) -> None:
         if params.mode == KERNEL:
             columns, rows = oracle.basis()
             simplex_load(params, work, columns, rows, oracle.direction, oracle.upper)
 
-    def solver(self, upper, lmo="auto"):
+    def solver(self, upper: NDArray[np.float64], lmo: str = "auto") -> Any:
         return HighsOracle(self.A, self.b, upper, sizes=self._scale_from)
 
-    def constraints_hold(self, x, tol):
+    def constraints_hold(self, x: NDArray[np.float64], tol: float) -> bool:
         return bool((breaches(self.A, x, self.b) <= tol).all())
 
-    def into_constraints(self, x, upper):
+    def into_constraints(self, x: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
         return shrink_into_rows(x, self.A, self.b)
 
-    def project_by_solver(self, y, upper):
+    def project_by_solver(self, y: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
         return project_onto_rows(y, self.A, self.b, upper, sizes=self._scale_from)
 
 

@@ -5,7 +5,7 @@ from drsub_fast.objectives.base import Objective
 from drsub_fast.sets.base import FeasibleSet
 
 
-def require_problem(f, P):
+def require_problem(f: Objective, P: FeasibleSet) -> None:
     """Raise TypeError or ValueError unless f is an objective and P a feasible set with the same number of variables."""
     if isinstance(f, FeasibleSet) and isinstance(P, Objective):
         raise TypeError("objective and set are exchanged: the objective comes first, f, P")
@@ -15,14 +15,14 @@ def require_problem(f, P):
         raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
 
 
-def require_objective(f, name="f"):
+def require_objective(f: Objective, name: str = "f") -> None:
     """Raise TypeError unless f is an objective."""
     if not isinstance(f, Objective):
         hint = ", e.g. a CallableObjective around it" if callable(f) and not isinstance(f, type) else ""
         raise TypeError(f"{name} must be an objective{hint}, got {described(f)}")
 
 
-def require_set(P, name="P"):
+def require_set(P: FeasibleSet, name: str = "P") -> None:
     """Raise TypeError unless P is a feasible set."""
     if not isinstance(P, FeasibleSet):
         raise TypeError(f"{name} must be a feasible set, e.g. a Box or Polytope, got {described(P)}")

@@ -6,10 +6,11 @@ The set of the y is down-closed where its rows show it: entries and right-hand s
 bounds imply.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from drsub_fast._checks import entry, first_few
 from drsub_fast.errors import UnsupportedError
@@ -47,7 +48,14 @@ def _snapped(side, magnitude):
     return np.where(np.abs(side) <= _ROUNDING * magnitude, 0.0, side)
 
 
-def rows_from_zero(A, row_lower, row_upper, lower, upper, names=()):
+def rows_from_zero(
+    A: Any,
+    row_lower: NDArray[np.float64],
+    row_upper: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    names: tuple[str, ...] = (),
+) -> "Rows":
     """The set of the y = x - lower, as `Rows`.
 
     Parameters
@@ -119,7 +127,7 @@ def _reasons(rows, high, low, from_above, from_below, has_negative, has_positive
     return tuple(reasons)
 
 
-def bounds_from_scipy(bounds, n):
+def bounds_from_scipy(bounds: Any, n: int) -> Any:
     """(lower, upper), shape (n,): from `Bounds` or pairs (low, high) with None for none."""
     if bounds is None:
         return np.full(n, -np.inf), np.full(n, np.inf)
@@ -132,7 +140,7 @@ def bounds_from_scipy(bounds, n):
     return np.array(lower), np.array([np.inf if high is None else float(high) for _, high in pairs])
 
 
-def rows_from_scipy(constraints, n):
+def rows_from_scipy(constraints: Any, n: int) -> Any:
     """(A, row_lower, row_upper) of one or several linear constraints."""
     if constraints is None:
         constraints = ()
@@ -158,7 +166,7 @@ def rows_from_scipy(constraints, n):
     return A, np.concatenate(lower).astype(np.float64), np.concatenate(upper).astype(np.float64)
 
 
-def variables_in_scipy(bounds, constraints):
+def variables_in_scipy(bounds: Any, constraints: Any) -> Any:
     """Number of variables of bounds and constraints, whichever tell it."""
     for constraint in constraints if isinstance(constraints, (list, tuple)) else (constraints,):
         if isinstance(constraint, scipy.optimize.LinearConstraint):

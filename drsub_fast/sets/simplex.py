@@ -5,6 +5,7 @@ The guarantees for down-closed sets (1/4, 1/e) do not hold over it; that of Mual
 """
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_real
 from drsub_fast._kinds import COUNT, NUMBER, SETS, register_kind
@@ -44,28 +45,28 @@ class Simplex(DisjointKnapsacks):
 
     is_down_closed = False
 
-    def __init__(self, n, total=1.0):
+    def __init__(self, n: int, total: float = 1.0) -> None:
         n = as_count(n, "n", lower=1)
         self.total = as_real(total, "total", lower=0.0)
         super().__init__(
             np.zeros(n, np.int64), np.ones(n), np.array([self.total]), np.full(n, self.total), equality=True
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Simplex(n={self.n}, total={self.total:g})"
 
-    def start(self, upper=None):
+    def start(self, upper: ArrayLike | None = None) -> NDArray[np.float64]:
         """The centre, or the point closest to it below the upper bounds, shape (n,)."""
         P = self if upper is None else self.with_upper(upper)
         return P.project(np.full(self.n, self.total / self.n))
 
-    def diameter(self, upper=None):
+    def diameter(self, upper: ArrayLike | None = None) -> float:
         u = self._upper if upper is None else self._clipped(upper)
         # From vertex to vertex; |x - y|^2 <= |x|^2 + |y|^2 and |x|^2 <= max(u) sum x.
         largest = min(self.total, float(u.max()))
         return 0.0 if self.n == 1 else float(min(np.linalg.norm(u), np.sqrt(2.0 * self.total * largest)))
 
-    def min_max_norm_point(self, upper=None):
+    def min_max_norm_point(self, upper: ArrayLike | None = None) -> NDArray[np.float64]:
         """The point whose largest entry, in units of the upper bounds, is smallest, shape (n,): they are filled alike.
 
         Raises

@@ -9,12 +9,15 @@ Monotone f with f(0) >= 0: f(x_K) >= (1 - 1/e) f(x*) - L D^2 / (2K) (Bian et al.
 
 import math
 from collections import namedtuple
+from collections.abc import Callable
+from typing import Any, Literal
 
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, clip_above, is_finite, shrink, slope
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.base import conclude, increase, prepare
-from drsub_fast.sets.base import OK
+from drsub_fast.objectives.base import Objective, conclude, increase, prepare
+from drsub_fast.result import Result
+from drsub_fast.sets.base import OK, FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.promise import MONOTONE, NONNEGATIVE, Promise
 from drsub_fast.solvers.run import (
@@ -39,12 +42,12 @@ from drsub_fast.solvers.run import (
 AdditiveOptions = namedtuple("AdditiveOptions", "n_steps shrunken")
 
 
-def nonmonotone_options(tol, max_iter):
+def nonmonotone_options(tol: Any, max_iter: Any) -> Any:
     """Options of the loop of the non-monotone variant."""
     return AdditiveOptions(max_iter, True)
 
 
-def monotone_options(tol, max_iter):
+def monotone_options(tol: Any, max_iter: Any) -> Any:
     """Options of the loop of the monotone variant."""
     return AdditiveOptions(max_iter, False)
 
@@ -125,8 +128,16 @@ def _solve(method, f, P, shrunken, max_iter, lmo, callback, callback_every, time
 
 
 def nonmonotone_frank_wolfe(
-    f, P, *, max_iter=100, lmo="auto", callback=None, callback_every=1, time_limit=None, progress=False
-):  # fmt: skip
+    f: Objective,
+    P: FeasibleSet,
+    *,
+    max_iter: int = 100,
+    lmo: Literal["auto", "highs", "kernel"] = "auto",
+    callback: Callable[..., Any] | None = None,
+    callback_every: Any = 1,
+    time_limit: float | None = None,
+    progress: bool = False,
+) -> Result:
     """Non-monotone Frank-Wolfe variant (Algorithm 2): max_iter steps of 1/max_iter from 0.
 
     Parameters
@@ -171,8 +182,16 @@ def nonmonotone_frank_wolfe(
 
 
 def monotone_frank_wolfe(
-    f, P, *, max_iter=100, lmo="auto", callback=None, callback_every=1, time_limit=None, progress=False
-):  # fmt: skip
+    f: Objective,
+    P: FeasibleSet,
+    *,
+    max_iter: Any = 100,
+    lmo: Literal["auto", "highs", "kernel"] = "auto",
+    callback: Callable[..., Any] | None = None,
+    callback_every: Any = 1,
+    time_limit: float | None = None,
+    progress: bool = False,
+) -> Any:
     """Monotone Frank-Wolfe variant (continuous greedy): max_iter steps of 1/max_iter from 0, no shrinking.
 
     Parameters, returns and errors are those of `nonmonotone_frank_wolfe`.

@@ -11,6 +11,8 @@ Two gradients are kept up to date: O(n) a coordinate for quadratics.
 
 import math
 from collections import namedtuple
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, slope
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import (
+    Objective,
     advance,
     coordinate_maximum,
     evaluate,
@@ -26,7 +29,7 @@ from drsub_fast.objectives.base import (
     objective_size,
     prepare,
 )
-from drsub_fast.result import Guarantee, Status
+from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.base import OK
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
@@ -132,8 +135,16 @@ def double_greedy_loop(
 
 
 def double_greedy(
-    f, P, *, max_iter=None, lmo="auto", callback=None, callback_every=1, time_limit=None, progress=False
-):  # fmt: skip
+    f: Objective,
+    P: Box,
+    *,
+    max_iter: int | None = None,
+    lmo: Literal["auto", "highs", "kernel"] = "auto",
+    callback: Callable[..., Any] | None = None,
+    callback_every: Any = 1,
+    time_limit: float | None = None,
+    progress: bool = False,
+) -> Result:
     """DR-DoubleGreedy: one pass over the coordinates of a box, with a 1/2 guarantee.
 
     Parameters

@@ -10,16 +10,19 @@ min(gap / C, 1) with C >= C_f(P) (Option II).
 
 import math
 from collections import namedtuple
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_real, one_of
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, clip_above, slope
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.base import contract, evaluate, exact_step
-from drsub_fast.result import Guarantee, Status
-from drsub_fast.sets.base import OK
+from drsub_fast.objectives.base import Objective, contract, evaluate, exact_step
+from drsub_fast.result import Guarantee, Result, Status
+from drsub_fast.sets.base import OK, FeasibleSet
 from drsub_fast.solvers.run import (
     BEST_GAP,
     BEST_K,
@@ -50,7 +53,7 @@ STEP_SIZES = {"open-loop": OPEN_LOOP, "exact": EXACT, "short": SHORT}
 FrankWolfeOptions = namedtuple("FrankWolfeOptions", "step_size tol scale")
 
 
-def frank_wolfe_options(tol, max_iter, step_size="open-loop", curvature=None):
+def frank_wolfe_options(tol: Any, max_iter: Any, step_size: str = "open-loop", curvature: Any = None) -> Any:
     """Options of the loop; for a stack with one curvature bound a problem."""
     scale = np.ones(1) if curvature is None else np.maximum(curvature, _LEAST_CURVATURE)
     return FrankWolfeOptions(STEP_SIZES[step_size], tol, scale)
@@ -135,9 +138,20 @@ def _step_rule(step_size, curvature, f, upper):
 
 
 def frank_wolfe(
-    f, P, *, x0=None, step_size="open-loop", max_iter=100, tol=None, lmo="auto", curvature=None,
-    callback=None, callback_every=1, time_limit=None, progress=False,
-):  # fmt: skip
+    f: Objective,
+    P: FeasibleSet,
+    *,
+    x0: ArrayLike | None = None,
+    step_size: Literal["open-loop", "exact", "short"] | float = "open-loop",
+    max_iter: int = 100,
+    tol: float | None = None,
+    lmo: Literal["auto", "highs", "kernel"] = "auto",
+    curvature: float | None = None,
+    callback: Callable[..., Any] | None = None,
+    callback_every: Any = 1,
+    time_limit: float | None = None,
+    progress: bool = False,
+) -> Result:
     """Non-convex Frank-Wolfe: a stationary point of f over P.
 
     Parameters

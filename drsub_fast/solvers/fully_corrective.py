@@ -21,12 +21,16 @@ Sources: Holloway 1974 (fully corrective steps).
 
 import math
 from collections import namedtuple
+from collections.abc import Callable
+from typing import Any, Literal
+
+from numpy.typing import ArrayLike
 
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import add_scaled, assign, clip_above, dot, slope
-from drsub_fast.objectives.base import contract, evaluate, exact_step, hessian_product, prepare
-from drsub_fast.result import Status
-from drsub_fast.sets.base import OK
+from drsub_fast.objectives.base import Objective, contract, evaluate, exact_step, hessian_product, prepare
+from drsub_fast.result import Result, Status
+from drsub_fast.sets.base import OK, FeasibleSet
 from drsub_fast.solvers.frank_wolfe import STATIONARY
 from drsub_fast.solvers.run import (
     BEST_GAP,
@@ -76,12 +80,12 @@ _NOISE = 1e-14
 _DIFFERENCE = 1e-6
 
 
-def fully_corrective_options(tol, max_iter):
+def fully_corrective_options(tol: Any, max_iter: Any) -> Any:
     """Options of the loop."""
     return FullyCorrectiveOptions(tol)
 
 
-def atoms_size(n):
+def atoms_size(n: int) -> Any:
     """(floats, integers) that the atoms need."""
     cap = n + 2
     return 2 * cap * n + 2 * cap * cap + 3 * cap + n, 2
@@ -528,9 +532,18 @@ def fully_corrective_loop(
 
 
 def fully_corrective_frank_wolfe(
-    f, P, *, x0=None, max_iter=1000, tol=None, lmo="auto", callback=None, callback_every=1, time_limit=None,
-    progress=False,
-):  # fmt: skip
+    f: Objective,
+    P: FeasibleSet,
+    *,
+    x0: ArrayLike | None = None,
+    max_iter: int = 1000,
+    tol: Any = None,
+    lmo: Literal["auto", "highs", "kernel"] = "auto",
+    callback: Callable[..., Any] | None = None,
+    callback_every: Any = 1,
+    time_limit: float | None = None,
+    progress: bool = False,
+) -> Result:
     """Fully corrective Frank-Wolfe: a stationary point of f over P to a small gap, in few oracle calls.
 
     Parameters

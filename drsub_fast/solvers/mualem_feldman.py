@@ -9,12 +9,16 @@ the best factor that polynomially many evaluations allow; 1/4 where 0 is in P.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 
 from drsub_fast._checks import as_count
-from drsub_fast.result import Status
+from drsub_fast.objectives.base import Objective
+from drsub_fast.result import Result, Status
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.promise import NONNEGATIVE, Promise, claims
@@ -22,8 +26,16 @@ from drsub_fast.solvers.run import solver_upper
 
 
 def mualem_feldman(
-    f, P, *, max_iter=100, lmo="auto", callback=None, callback_every=1, time_limit=None, progress=False
-):  # fmt: skip
+    f: Objective,
+    P: FeasibleSet,
+    *,
+    max_iter: int = 100,
+    lmo: Literal["auto", "highs", "kernel"] = "auto",
+    callback: Callable[..., Any] | None = None,
+    callback_every: Any = 1,
+    time_limit: float | None = None,
+    progress: bool = False,
+) -> Result:
     """Frank-Wolfe with constant steps ln 2 / max_iter from the point of least maximum norm.
 
     Parameters

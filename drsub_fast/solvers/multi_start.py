@@ -17,18 +17,22 @@ threads.
 
 import math
 from collections import namedtuple
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache, partial
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_seed
 from drsub_fast.engine.jit import Interpreted, kernel
 from drsub_fast.engine.threads import progress_bar, worker_count
+from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.result import Result, Status, Trace
-from drsub_fast.sets.base import OK, PAUSED, lmo, projects_by_kernel
+from drsub_fast.sets.base import OK, PAUSED, FeasibleSet, lmo, projects_by_kernel
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.frank_wolfe import STATIONARY
 from drsub_fast.solvers.fully_corrective import (
@@ -85,7 +89,7 @@ CORRECTIVE = LocalSolver(fully_corrective_frank_wolfe, FullyCorrectiveOptions, a
 SPECTRAL = LocalSolver(partial(projected_gradient, step_size="spectral"), SpectralOptions, lambda n: (0, 0))
 
 
-def local_solver(f, P):
+def local_solver(f: Objective, P: FeasibleSet) -> Any:
     """The `LocalSolver` that suits f and P."""
     return SPECTRAL if projects_by_kernel(P) and not isinstance(f, Quadratic) else CORRECTIVE
 
@@ -137,7 +141,7 @@ def multi_start_loop(
 
 
 @lru_cache(maxsize=8)
-def unit_costs(n, n_starts, seed):
+def unit_costs(n: int, n_starts: Any, seed: int) -> Any:
     """Costs of the starts where u = 1, read-only, shape (n_starts, n), remembered: drawing them costs 30 us."""
     rng = np.random.default_rng(seed)
     costs = rng.standard_exponential((n_starts, n))
@@ -147,7 +151,7 @@ def unit_costs(n, n_starts, seed):
     return costs
 
 
-def default_starts(n):
+def default_starts(n: int) -> Any:
     """Number of starts by size that are solved before a budget is looked at; a solve grows like n^3."""
     return 16 if n <= 100 else 8 if n <= 300 else 4
 
@@ -157,16 +161,28 @@ def _most_starts(n):
     return max(2 * n, min(12 * n, _MOST))
 
 
-def random_costs(upper, n_starts, seed):
+def random_costs(upper: Any, n_starts: Any, seed: int) -> Any:
     """Costs of the starts, shape (n_starts, n): Exp(1)/u_j, in every other row with random signs; row 0 is zero."""
     costs = unit_costs(upper.size, n_starts, seed)
     return np.divide(costs, upper, out=np.zeros(costs.shape), where=upper > 0.0)
 
 
 def multi_start(
-    f, P, *, x0=None, n_starts=None, seed=0, max_iter=1000, tol=None, lmo="auto", n_jobs=1, callback=None,
-    callback_every=1, time_limit=None, progress=False,
-):  # fmt: skip
+    f: Objective,
+    P: FeasibleSet,
+    *,
+    x0: ArrayLike | None = None,
+    n_starts: int | None = None,
+    seed: int = 0,
+    max_iter: Any = 1000,
+    tol: Any = None,
+    lmo: Literal["auto", "highs", "kernel"] = "auto",
+    n_jobs: int = 1,
+    callback: Callable[..., Any] | None = None,
+    callback_every: Any = 1,
+    time_limit: float | None = None,
+    progress: bool = False,
+) -> Result:
     """Best of many local solves from random vertices, followed by a second phase.
 
     Parameters

@@ -8,13 +8,17 @@ Spectral steps, which are asked for by name, have a loop of their own (`spectral
 
 import math
 from collections import namedtuple
+from collections.abc import Callable
+from typing import Any, Literal
+
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_real, one_of
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, is_finite, slope
-from drsub_fast.objectives.base import evaluate
-from drsub_fast.result import Guarantee, Status
-from drsub_fast.sets.base import OK, project
+from drsub_fast.objectives.base import Objective, evaluate
+from drsub_fast.result import Guarantee, Result, Status
+from drsub_fast.sets.base import OK, FeasibleSet, project
 from drsub_fast.solvers.frank_wolfe import STATIONARY
 from drsub_fast.solvers.run import (
     BREAK,
@@ -42,7 +46,7 @@ from drsub_fast.solvers.spectral_steps import SpectralOptions, spectral_loop
 ProjectedGradientOptions = namedtuple("ProjectedGradientOptions", "step tol")
 
 
-def projected_gradient_options(tol, max_iter):
+def projected_gradient_options(tol: Any, max_iter: Any) -> Any:
     """Options of the loop with steps 1/(k + 1)."""
     return ProjectedGradientOptions(0.0, tol)
 
@@ -111,9 +115,19 @@ def projected_gradient_loop(
 
 
 def projected_gradient(
-    f, P, *, x0=None, step_size="diminishing", max_iter=100, tol=None, lmo="auto",
-    callback=None, callback_every=1, time_limit=None, progress=False,
-):  # fmt: skip
+    f: Objective,
+    P: FeasibleSet,
+    *,
+    x0: ArrayLike | None = None,
+    step_size: str = "diminishing",
+    max_iter: int = 100,
+    tol: float | None = None,
+    lmo: Literal["auto", "highs", "kernel"] = "auto",
+    callback: Callable[..., Any] | None = None,
+    callback_every: Any = 1,
+    time_limit: float | None = None,
+    progress: bool = False,
+) -> Result:
     """Projected gradient ascent.
 
     Parameters

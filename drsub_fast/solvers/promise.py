@@ -8,9 +8,12 @@ rests, and withdraws both.
 
 import math
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from drsub_fast.objectives.base import Objective
 from drsub_fast.result import Guarantee, Status
 
 #: ``ratio`` of the maximum by ``statement``, for an f with the property ``premise``.
@@ -49,7 +52,7 @@ NONNEGATIVE = Premise("nonnegative", "f >= 0 on [0, upper]", lambda f, upper: f.
 MONOTONE = Premise("monotone", "f is monotone on [0, upper] and f(0) >= 0", _monotone_from_zero, _fall)
 
 
-def guarantee(f, upper, promise):
+def guarantee(f: Objective, upper: Any, promise: Any) -> Any:
     """The guarantee of a run that takes all its steps, remembered for the next solve of the same problem."""
     known = f.__dict__.setdefault("_guarantees", {})
     stored = known.get(promise.statement)
@@ -73,7 +76,16 @@ def _fresh_guarantee(f, upper, promise):
     return Guarantee(promise.ratio, promise.statement, words, holds)
 
 
-def claims(f, upper, promise, status, n_iter, values, top, upper_bound):
+def claims(
+    f: Objective,
+    upper: NDArray[np.float64],
+    promise: Any,
+    status: Status,
+    n_iter: int,
+    values: NDArray[np.float64],
+    top: float,
+    upper_bound: float,
+) -> Any:
     """(guarantee, upper bound) of a run that ended.
 
     Parameters

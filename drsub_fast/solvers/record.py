@@ -3,15 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
+from typing import Any
 
 from drsub_fast._checks import one_of
+from drsub_fast.objectives.base import Objective
 from drsub_fast.result import Status
+from drsub_fast.sets.base import FeasibleSet
 
 #: What a method may need of the set: x >= y in P implies y in P; the set is a `Box`; it has a projection.
 NEEDS = ("down-closed", "box", "projection")
 
 
-def no_workspace(n):
+def no_workspace(n: int) -> Any:
     """(floats, integers) of workspace for n variables that a loop wants beside those of objective and set: none."""
     return 0, 0
 
@@ -58,19 +61,19 @@ class Method:
     marker: str = "."
     colour: str = "black"
 
-    def __call__(self, f, P, **options):
+    def __call__(self, f: Objective, P: FeasibleSet, **options: Any) -> Any:
         return self.solve(f, P, **options)
 
     @property
-    def __signature__(self):
+    def __signature__(self) -> Any:
         return signature(self.solve)
 
     @property
-    def options(self):
+    def options(self) -> Any:
         """Names of its options, in order."""
         return option_names(self.solve)
 
-    def default(self, option):
+    def default(self, option: Any) -> Any:
         """Default of an option."""
         return signature(self.solve).parameters[option].default
 
@@ -79,7 +82,7 @@ class Method:
 METHODS = {}
 
 
-def register_method(method):
+def register_method(method: "Method") -> None:
     """Make a method known under its name, to all who read `METHODS`.
 
     Parameters
@@ -98,12 +101,12 @@ def register_method(method):
     METHODS[method.name] = method
 
 
-def option_names(solver):
+def option_names(solver: Any) -> Any:
     """Names of the options of a solver, in order; what comes after f and P."""
     return tuple(name for name, item in signature(solver).parameters.items() if item.kind is item.KEYWORD_ONLY)
 
 
-def check_options(options, known, method):
+def check_options(options: Any, known: Any, method: Any) -> None:
     """Raise TypeError for an option that a method does not have, listing those that it has."""
     for name in options:
         if name not in known:

@@ -13,10 +13,13 @@ import logging
 import math
 import time
 from collections import namedtuple
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_flag, as_function, as_real, as_vector, one_of
 from drsub_fast.engine.codes import (
@@ -37,6 +40,7 @@ from drsub_fast.engine.threads import one_blas_thread, progress_bar
 from drsub_fast.engine.vector import assign
 from drsub_fast.errors import OracleError
 from drsub_fast.objectives.base import (
+    Objective,
     evaluate,
     gradient_rate,
     objective_carve,
@@ -45,7 +49,7 @@ from drsub_fast.objectives.base import (
     settle,
 )
 from drsub_fast.result import Result, Status, Trace
-from drsub_fast.sets.base import ORACLES, follow, is_within, lmo, set_carve, set_size, track
+from drsub_fast.sets.base import ORACLES, FeasibleSet, follow, is_within, lmo, set_carve, set_size, track
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.promise import claims
 
@@ -96,12 +100,12 @@ _ROUNDING = 1e-9
 clock = time.perf_counter
 
 
-def now():
+def now() -> Any:
     """The time of the clock that limits are kept by, in seconds."""
     return clock()
 
 
-def as_tolerance(tol):
+def as_tolerance(tol: Any) -> Any:
     """What ``tol`` means, a number or None.
 
     A number is a gap in units of f. None is 1e-6 of the scale of f, by which is meant the most that a value met in the
@@ -259,9 +263,18 @@ class Run:
     """
 
     def __init__(
-        self, f, P, x0=None, max_iter=100, lmo="auto", tol=None, callback=None, callback_every=1, time_limit=None,
-        progress=False,
-    ):  # fmt: skip
+        self,
+        f: Objective,
+        P: FeasibleSet,
+        x0: ArrayLike | None = None,
+        max_iter: int = 100,
+        lmo: Literal["auto", "highs", "kernel"] = "auto",
+        tol: float | None = None,
+        callback: Callable[..., Any] | None = None,
+        callback_every: Any = 1,
+        time_limit: float | None = None,
+        progress: bool = False,
+    ) -> None:
         self.began = now()
         require_problem(f, P)
         self.f, self.P = f, P
@@ -285,17 +298,17 @@ class Run:
         middle = 0.5 * (self.P.start(self.upper) + self.x)
         return self.f.value(np.minimum(middle, self.upper))
 
-    def size(self, extra=(0, 0)):
+    def size(self, extra: Any = (0, 0)) -> Any:
         """Lengths of the flat arrays of this run; ``extra`` is what the loop itself wants at their ends."""
         return workspace_size(self.f, self.P, self.params, extra)
 
-    def solve(self, loop, options, extra=(0, 0)):
+    def solve(self, loop: Any, options: Any, extra: Any = (0, 0)) -> Any:
         """Runs the loop to its end; returns the status of the run."""
         shown = progress_bar(True, self.max_iter, unit="step") if self.progress else _NO_BAR
         with self.blas_limit(), shown as bar:
             return self._solve(loop, options, extra, bar)
 
-    def blas_limit(self):
+    def blas_limit(self) -> Any:
         """A context in which loops run: of one BLAS thread, if they call BLAS.
 
         Small products in several threads wait for the slowest: 100 steps of a softmax at n = 128 take 2.2 ms by one
@@ -374,7 +387,7 @@ class Run:
             run.arrays = self.floats, self.integers, self.x
         return run
 
-    def first_chunk(self, n_floats, timed):
+    def first_chunk(self, n_floats: Any, timed: Any) -> Any:
         """Steps between two looks at the clock and the keyboard: about 50 ms of work."""
         if self.callback is not None:
             return self.callback_every
@@ -417,17 +430,25 @@ class Run:
         """The state and the workspaces of objective and set, for Python."""
         return open_run.interpreted(self.f.params, self.params, self.f.n, self.floats, self.integers)
 
-    def time_left(self):
+    def time_left(self) -> Any:
         """Seconds until the time limit, at least 0; None without one."""
         return None if self.deadline is None else max(0.0, self.deadline - now())
 
-    def bound_at_start(self):
+    def bound_at_start(self) -> Any:
         """f(0) + max <grad f(0), v>, an upper bound by concavity along non-negative directions."""
         if not self.from_zero or math.isnan(self.trace_gap[0]) or not self.f.dr_submodular_on(self.upper):
             return math.inf
         return float(self.trace_value[0] + self.trace_gap[0])
 
-    def result(self, method, status, promise, upper_bound=math.inf, returns_best=False, note=""):
+    def result(
+        self,
+        method: Any,
+        status: Any,
+        promise: Any,
+        upper_bound: Any = math.inf,
+        returns_best: bool = False,
+        note: str = "",
+    ) -> Any:
         """Packages what the loop left behind; ``promise`` is that of a run that takes all its steps."""
         floats, control = self.floats, self.integers
         k, x = int(control[K]), self.x
@@ -458,7 +479,7 @@ class Run:
         return self.floats[start : start + self.f.n]
 
 
-def workspace_size(f, P, params, extra):
+def workspace_size(f: Objective, P: FeasibleSet, params: Any, extra: Any) -> Any:
     """Lengths of the flat arrays of a run on f and P, the set's parameters being ``params``."""
     floats, integers, _ = objective_kind(f)
     set_floats, set_integers, _ = set_kind(P, params)
@@ -479,7 +500,7 @@ def _aligned(n):
     return floats[first : first + n]
 
 
-def next_chunk(chunk, steps, seconds, left):
+def next_chunk(chunk: Any, steps: Any, seconds: Any, left: Any) -> Any:
     """Steps until the next look at the clock: 5 ms of work or half the time that is left, by the pace of the last.
 
     It decides when the clock is looked at, never what is computed.
@@ -493,7 +514,7 @@ class _OutOfTime(Exception):
     """The solver behind the oracle used up the time limit."""
 
 
-def solver_upper(f, P):
+def solver_upper(f: Objective, P: FeasibleSet) -> Any:
     """The set's upper bound, clipped to 1 where the objective lives on the unit box."""
     if not f.unit_box:
         return P._upper
@@ -502,7 +523,7 @@ def solver_upper(f, P):
     return P._unit_upper
 
 
-def non_finite_start(f, x):
+def non_finite_start(f: Objective, x: Any) -> Any:
     """The error for a starting point where f or its gradient is not finite."""
     value, grad = f.value_and_gradient(x)
     bad = np.flatnonzero(~np.isfinite(grad))
@@ -510,7 +531,7 @@ def non_finite_start(f, x):
     return ValueError(f"the objective is not finite at the starting point: {what}; give another x0")
 
 
-def starting_point(f, P, x0, upper):
+def starting_point(f: Objective, P: FeasibleSet, x0: Any, upper: Any) -> Any:
     """A fresh copy of x0, checked to lie in the set, or the set's own starting point."""
     if x0 is None:
         return P.start(upper)
@@ -520,7 +541,7 @@ def starting_point(f, P, x0, upper):
     return P.move_inside(x, upper)
 
 
-def violation(P, x, upper):
+def violation(P: FeasibleSet, x: Any, upper: Any) -> Any:
     """Words for the bound that x breaks most, in units of the bounds."""
     lower = np.broadcast_to(P._lower, x.shape)
     unit = np.maximum(np.maximum(np.abs(lower), np.abs(P._upper)), np.finfo(float).tiny)
@@ -533,7 +554,7 @@ def violation(P, x, upper):
     return f"x0[{j}] = {x[j]:g} is above its upper bound {upper[j]:g}"
 
 
-def objective_kind(f):
+def objective_kind(f: Objective) -> Any:
     """Workspace of an objective and the type of its parameters, kept on the object: (floats, integers, type)."""
     kind = f.__dict__.get("_kind")
     if kind is None:
@@ -541,7 +562,7 @@ def objective_kind(f):
     return kind
 
 
-def set_kind(P, params):
+def set_kind(P: FeasibleSet, params: Any) -> Any:
     """The same of a set for these parameters."""
     kinds = P.__dict__.setdefault("_kinds", {})
     mode = getattr(params, "mode", 0)

@@ -6,13 +6,18 @@ With exactly stationary points max{f(x), f(z)} >= f(x*)/4 for f >= 0 (Theorem 1)
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_flag, as_real, described, one_of
 from drsub_fast.errors import UnsupportedError
+from drsub_fast.objectives.base import Objective
 from drsub_fast.result import Result
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.promise import FINISHED_RUNS, NONNEGATIVE, Promise, claims
 from drsub_fast.solvers.record import METHODS, check_options, option_names
@@ -25,15 +30,26 @@ _PROMISE = Promise(
 )
 
 
-def subroutines():
+def subroutines() -> Any:
     """Names of the methods that may solve a phase."""
     return tuple(sorted(name for name, method in METHODS.items() if method.is_local))
 
 
 def two_phase_frank_wolfe(
-    f, P, *, x0=None, max_iter=100, tol=None, subroutine="frank-wolfe", lmo="auto", callback=None, callback_every=1,
-    time_limit=None, progress=False, **options
-):  # fmt: skip
+    f: Objective,
+    P: FeasibleSet,
+    *,
+    x0: ArrayLike | None = None,
+    max_iter: int = 100,
+    tol: float | None = None,
+    subroutine: str = "frank-wolfe",
+    lmo: Literal["auto", "highs", "kernel"] = "auto",
+    callback: Callable[..., Any] | None = None,
+    callback_every: Any = 1,
+    time_limit: float | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> Result:
     """Two-phase Frank-Wolfe (Algorithm 1): the better of two stationary points, with a 1/4 guarantee.
 
     Parameters
@@ -119,7 +135,7 @@ def two_phase_frank_wolfe(
     return replace(result, method="two-phase-frank-wolfe", time=now() - began)
 
 
-def second_phase(first, subroutine, f, P, options, bound):
+def second_phase(first: Any, subroutine: Any, f: Objective, P: FeasibleSet, options: Any, bound: Any) -> Any:
     """The better of ``first``, a stationary point over P, and the subroutine's answer over Q, with the 1/4 bound.
 
     ``bound`` is the linear bound from 0, which a value of an f that is not DR-submodular may exceed.
