@@ -11,8 +11,10 @@ For a quadratic F is a quadratic, 1/2 x'(H/e)x + (1 - 1/e) h'x. Else the integra
 
 import math
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.engine.jit import kernel
 from drsub_fast.objectives.base import Objective, evaluate, objective_carve, objective_size, register_objective
@@ -68,7 +70,7 @@ for params_class in (BoostedParams, InterpretedBoostedParams):
 class Boosted(Objective):
     """F for any f with a finite f(0)."""
 
-    def __init__(self, f):
+    def __init__(self, f: Objective) -> None:
         self.n, self.f = f.n, f
         self.unit_box, self.compiled = f.unit_box, f.compiled
         points, weights = np.polynomial.legendre.leggauss(POINTS)
@@ -78,25 +80,25 @@ class Boosted(Objective):
             f.n, f.params, points, 0.5 * weights * np.exp(points - 1.0), float(f.value(np.zeros(f.n)))
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Boosted({self.f!r})"
 
     @property
-    def uses_blas(self):
+    def uses_blas(self) -> Any:
         return self.f.uses_blas
 
     @property
-    def operations(self):
+    def operations(self) -> Any:
         return POINTS * self.f.operations
 
-    def dr_submodular_on(self, upper):
+    def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self.f.dr_submodular_on(upper)
 
-    def monotone_on(self, upper):
+    def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self.f.monotone_on(upper)
 
 
-def boosted(f):
+def boosted(f: Objective) -> Any:
     """F as an objective: a `Quadratic` for a quadratic f."""
     if not isinstance(f.params, QuadraticParams):
         return Boosted(f)

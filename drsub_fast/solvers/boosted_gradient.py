@@ -10,11 +10,17 @@ greedy without a start. The same inequality bounds f(x*).
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.boosted import boosted
+from drsub_fast.result import Result
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.multi_start import local_solver
 from drsub_fast.solvers.promise import FINISHED_RUNS, MONOTONE, Promise, claims
@@ -30,9 +36,18 @@ _PROMISE = Promise(
 
 
 def boosted_gradient(
-    f, P, *, x0=None, max_iter=1000, tol=None, lmo="auto", callback=None, callback_every=1, time_limit=None,
-    progress=False,
-):  # fmt: skip
+    f: Objective,
+    P: FeasibleSet,
+    *,
+    x0: ArrayLike | None = None,
+    max_iter: int = 1000,
+    tol: float | None = None,
+    lmo: str = "auto",
+    callback: Callable[..., Any] | None = None,
+    callback_every: Any = 1,
+    time_limit: float | None = None,
+    progress: bool = False,
+) -> Result:
     """Ascent along a non-oblivious gradient, then along f's own, with a 1 - 1/e guarantee for monotone f.
 
     Parameters
