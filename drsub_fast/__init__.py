@@ -59,6 +59,7 @@ from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.mualem_feldman import mualem_feldman
 from drsub_fast.solvers.multi_start import multi_start
 from drsub_fast.solvers.projected_gradient import projected_gradient
+from drsub_fast.solvers.stochastic_greedy import stochastic_continuous_greedy
 from drsub_fast.solvers.two_phase import two_phase_frank_wolfe
 
 __version__ = "0.2.0"
@@ -138,6 +139,7 @@ __all__ = [
     "reference",
     "round_solution",
     "scipy_method",
+    "stochastic_continuous_greedy",
     "to_orthant",
     "two_phase_bound",
     "two_phase_frank_wolfe",

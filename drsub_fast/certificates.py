@@ -268,7 +268,7 @@ def upper_bound(
         x, found = _good_point(f, P, upper, allowance)
     else:
         x = as_vector(x, "x", n=f.n)
-        found = f.value(x)
+        found = f.value(x) if value is None else None
     value = found if value is None else as_real(value, "value")
     target = value + gap * abs(value)
     if best <= target:

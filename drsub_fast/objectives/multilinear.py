@@ -60,6 +60,9 @@ _COLUMNS = 64
 #: Largest n for which the table of all values is stored (8 MB).
 MAX_ENUMERATED = 20
 
+#: Most values that a sampled extension remembers, some 100 bytes each.
+_MOST_VALUES = 1_000_000
+
 
 class Multilinear(Objective):
     """Multilinear extension of a set function; made by one of the functions below.
@@ -297,11 +300,13 @@ class Multilinear(Objective):
         Parameters
         ----------
         function : callable
-            ``function(S)`` returns F(S) for a sorted list S of item indices.
+            ``function(S)`` returns F(S) for a sorted list S of item indices. It is called once for a set, and its
+            value remembered.
         n : int
             Number of items.
         n_samples : int, default 100
-            Sets per evaluation. One evaluation costs up to n_samples (n + 1) calls of ``function``.
+            Sets per evaluation. One evaluation costs up to n_samples (n + 1) calls of ``function``;
+            `stochastic_continuous_greedy` gets by with a few hundred in all.
         seed : int, default 0
             Seed of the uniform numbers. They are drawn once, so that the estimate is a fixed function
             of x, and its gradient antitone where F is submodular.
@@ -731,7 +736,7 @@ class SampledExtension(Multilinear):
     def __init__(self, function: Any, n: int, n_samples: Any, seed: int, nonnegative: Any, monotone: Any) -> None:
         as_function(function, "function", optional=False)
         self.n = as_count(n, "n", lower=1)
-        self.function = function
+        self.function, self._values = function, {}
         self._nonnegative, self._monotone = as_known(nonnegative, "nonnegative"), as_known(monotone, "monotone")
         self.declared = frozenset(
             name for name, value in (("nonnegative", nonnegative), ("monotone", monotone)) if value
@@ -762,14 +767,31 @@ class SampledExtension(Multilinear):
     def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self._monotone
 
-    def _estimate(self, x):
-        sample, counts = self._sample(x)
+    def __getstate__(self):
+        return super().__getstate__() | {"_values": {}}
+
+    @property
+    def n_calls(self):
+        """Number of sets that F was called for so far."""
+        return len(self._values)
+
+    def estimate(self, x, uniforms):
+        """Value and gradient at x from the sets {i : u_i < x_i}, one for each row u of ``uniforms``."""
+        sample, counts = self._sample(x, uniforms)
         mean = counts @ sample / counts.sum()
         return mean[0], mean[1:]
 
-    def _sample(self, x):
+    def mean_value(self, x, uniforms):
+        """The value alone: one call of F a set."""
+        return float(np.mean([self._value_of(chosen) for chosen in uniforms < x]))
+
+    def _estimate(self, x):
+        return self.estimate(x, self._uniforms)
+
+    def _sample(self, x, uniforms=None):
         """Rows (F(S), F(S + i) - F(S - i) for every i) for the distinct sets, and how often each was drawn."""
-        members, counts = np.unique(self._uniforms < x, axis=0, return_counts=True)
+        drawn = (self._uniforms if uniforms is None else uniforms) < x
+        members, counts = np.unique(drawn, axis=0, return_counts=True)
         sample = np.empty((len(members), self.n + 1))
         for row, chosen in zip(sample, members, strict=True):
             value = row[0] = self._value_of(chosen)
@@ -780,7 +802,13 @@ class SampledExtension(Multilinear):
         return sample, counts
 
     def _value_of(self, chosen):
-        return float(self.function(np.flatnonzero(chosen).tolist()))
+        key = np.packbits(chosen).tobytes()
+        value = self._values.get(key)
+        if value is None:
+            value = float(self.function(np.flatnonzero(chosen).tolist()))
+            if len(self._values) < _MOST_VALUES:
+                self._values[key] = value
+        return value
 
 
 def _coverage(sets, element_weights=None):

@@ -1,0 +1,113 @@
+"""Stochastic continuous greedy (Mokhtari, Hassani, Karbasi 2018), for set functions that take seconds.
+
+A step estimates the gradient from a random set or two and averages it into the estimates before:
+
+    d <- (1 - r) d + r g(x),   v = argmax over P of <d, v>,   x <- x + v / K,
+
+with r = 4 / (t + 8)^(2/3) in step t, and 1 in the first.
+
+One set S that holds item i with probability x_i gives all n derivatives, F(S + i) - F(S - i), for n + 1 calls of F.
+"""
+
+import math
+
+import numpy as np
+
+from drsub_fast._checks import as_count, as_function, as_real, as_seed
+from drsub_fast.errors import UnsupportedError
+from drsub_fast.objectives.multilinear import SampledExtension
+from drsub_fast.result import Result, Status, Trace
+from drsub_fast.sets.problem import require_problem
+from drsub_fast.solvers.promise import MONOTONE, Promise, claims
+from drsub_fast.solvers.run import Progress, now, solver_upper
+
+_PROMISE = Promise(
+    1.0 - 1.0 / math.e,
+    "E f(x) >= (1 - 1/e) f(x*) - O(1/K^(1/3)) (Mokhtari, Hassani, Karbasi 2018)",
+    MONOTONE._replace(contradiction=lambda values: ""),
+)
+
+
+def stochastic_continuous_greedy(
+    f, P, *, max_iter=20, n_samples=1, n_values=20, seed=0, callback=None, time_limit=None
+):  # fmt: skip
+    """Continuous greedy with a gradient from ``n_samples`` random sets a step.
+
+    Parameters
+    ----------
+    f : Multilinear
+        Made by `Multilinear.sampled`, of a monotone submodular F.
+    P : FeasibleSet
+        Down-closed set.
+    max_iter : int
+        Steps K; each calls F at most n_samples (n + 1) times.
+    n_samples : int
+        Random sets of a step.
+    n_values : int
+        Random sets from which the value of the answer is estimated: as many calls more.
+    seed : int
+        Of the random sets.
+    callback : callable, optional
+        Called after every step as in `frank_wolfe`, with the values that the step's sets had on average; a true return
+        value stops the run.
+    time_limit : float, optional
+        Seconds.
+
+    Returns
+    -------
+    Result
+        `value` and the trace are estimates, and no gap is known. ``f.n_calls`` counts the calls of F.
+
+    Raises
+    ------
+    TypeError
+        For another f: with exact gradients `monotone_frank_wolfe` is better.
+    UnsupportedError
+        If P is not down-closed.
+
+    Notes
+    -----
+    Mokhtari, Hassani, Karbasi, "Conditional gradient method for stochastic submodular maximization: closing the gap",
+    2018, Algorithm 1.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Multilinear.sampled(lambda S: len({i // 2 for i in S}), n=6)
+    >>> r = ds.stochastic_continuous_greedy(f, ds.Budget(3, [1.0] * 6))
+    >>> sorted(i // 2 for i in ds.round_solution(f, ds.Budget(3, [1.0] * 6), r.x).items.tolist())
+    [0, 1, 2]
+    """
+    require_problem(f, P)
+    if not isinstance(f, SampledExtension):
+        raise TypeError(
+            f"stochastic_continuous_greedy needs a Multilinear.sampled, not {f!r}; use monotone_frank_wolfe"
+        )
+    if not P.is_down_closed:
+        raise UnsupportedError(f"stochastic_continuous_greedy needs a down-closed set, which {P!r} is not")
+    began, upper = now(), solver_upper(f, P)
+    steps, n_samples = as_count(max_iter, "max_iter", lower=1), as_count(n_samples, "n_samples", lower=1)
+    n_values, callback = as_count(n_values, "n_values", lower=1), as_function(callback, "callback")
+    deadline = math.inf if time_limit is None else began + as_real(time_limit, "time_limit", lower=0.0)
+    rng = np.random.default_rng(as_seed(seed))
+    x, direction, values = np.zeros(f.n), np.zeros(f.n), []
+    status = Status.COMPLETED
+    for t in range(1, steps + 1):
+        if now() >= deadline:
+            status = Status.TIME_LIMIT
+            break
+        value, gradient = f.estimate(x, rng.random((n_samples, f.n)))
+        values.append(value)
+        share = 4.0 / (t + 8.0) ** (2.0 / 3.0) if t > 1 else 1.0
+        direction += share * (gradient - direction)
+        x = np.minimum(x + P.lmo(direction, upper) / steps, upper)
+        if callback is not None and callback(Progress(t, x.copy(), value, math.nan)):
+            status = Status.CALLBACK
+            break
+    value = f.mean_value(x, rng.random((n_values, f.n)))
+    trace = Trace(np.array([*values, value]), np.full(len(values) + 1, math.nan))
+    guarantee, _ = claims(f, upper, _PROMISE, status, len(values), trace.value, value, math.inf)
+    return Result(
+        x, value, math.nan, math.inf, guarantee, status, len(values), len(values), now() - began, trace, x, value,
+        "stochastic-continuous-greedy",
+    )  # fmt: skip
