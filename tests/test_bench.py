@@ -11,7 +11,7 @@ import pytest
 # Behind the installed package, which the suites measure.
 sys.path.append(str(Path(__file__).parents[1]))
 
-SUITES = ("parts", "solve", "sets", "objectives")
+SUITES = ("parts", "solve", "sets", "objectives", "items")
 
 
 def cases():
