@@ -16,14 +16,8 @@ from drsub_fast.engine.stack import row_of
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.projection import project_onto_rows
 from drsub_fast.lp.rows import breaches, shrink_into_rows
-from drsub_fast.lp.simplex import (
-    simplex_carve,
-    simplex_follow,
-    simplex_load,
-    simplex_maximize,
-    simplex_size,
-    simplex_track,
-)
+from drsub_fast.lp.simplex import simplex_follow, simplex_load, simplex_maximize, simplex_track
+from drsub_fast.lp.tableau import simplex_carve, simplex_size
 from drsub_fast.sets.base import NEEDS_SOLVER, FeasibleSet, register_set
 from drsub_fast.sets.rows import bounds_from_scipy, rows_from_scipy, rows_from_zero, variables_in_scipy
 
