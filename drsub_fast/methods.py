@@ -20,6 +20,7 @@ from drsub_fast.result import Result, Status, with_bound
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
+from drsub_fast.solvers.atoms import atoms_size, fully_corrective_options
 from drsub_fast.solvers.boosted_gradient import boosted_gradient
 from drsub_fast.solvers.continuous_greedy import (
     monotone_frank_wolfe,
@@ -29,7 +30,7 @@ from drsub_fast.solvers.continuous_greedy import (
 )
 from drsub_fast.solvers.double_greedy import double_greedy
 from drsub_fast.solvers.frank_wolfe import frank_wolfe, frank_wolfe_options
-from drsub_fast.solvers.fully_corrective import atoms_size, fully_corrective_frank_wolfe, fully_corrective_options
+from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.mualem_feldman import mualem_feldman
 from drsub_fast.solvers.multi_start import multi_start
 from drsub_fast.solvers.projected_gradient import projected_gradient, projected_gradient_options

@@ -17,9 +17,9 @@ from drsub_fast.engine.stack import PROBLEM_AT, problem_at, row_of
 from drsub_fast.engine.vector import assign, slope
 from drsub_fast.objectives.base import evaluate, is_dr_submodular, is_nonnegative
 from drsub_fast.sets.base import OK, PAUSED, lmo
+from drsub_fast.solvers.atoms import FullyCorrectiveOptions
 from drsub_fast.solvers.continuous_greedy import AdditiveOptions
 from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions
-from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions
 from drsub_fast.solvers.loops import run_loop
 from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions
 from drsub_fast.solvers.run import BASE, BASED, CONVERGED, FINISHED, GAP, N_LMO, STALLED, VALUE, K, open_run

@@ -20,7 +20,6 @@ Sources: Holloway 1974 (fully corrective steps).
 """
 
 import math
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -31,6 +30,20 @@ from drsub_fast.engine.vector import add_scaled, assign, clip_above, dot, slope
 from drsub_fast.objectives.base import Objective, contract, evaluate, exact_step, hessian_product, prepare
 from drsub_fast.result import Result, Status
 from drsub_fast.sets.base import OK, FeasibleSet
+from drsub_fast.solvers.atoms import (
+    COUNT,
+    IDLE,
+    FullyCorrectiveOptions,
+    add_atom,
+    atoms_size,
+    combination,
+    correct_weights,
+    find_atom,
+    keep_only,
+    move_atom,
+    open_atoms,
+    share_out,
+)
 from drsub_fast.solvers.frank_wolfe import STATIONARY
 from drsub_fast.solvers.run import (
     BEST_GAP,
@@ -55,17 +68,6 @@ from drsub_fast.solvers.run import (
     small_gap,
 )
 
-FullyCorrectiveOptions = namedtuple("FullyCorrectiveOptions", "tol")
-
-#: Atoms (rows of V), their products with the Hessian (rows of HV), Q = V H V', weights, <grad, a_i>, the
-#: Newton matrix and step, and a spare vector; `count` holds the number of atoms and of idle steps.
-Atoms = namedtuple("Atoms", "V HV Q weight score M step spare count")
-
-_COUNT, _IDLE = 0, 1
-
-#: A pivot of the Newton matrix below this fraction of its largest diagonal entry counts as singular.
-_PIVOT = 1e-11
-
 #: Major steps without any rise of f after which rounding is taken to be the reason.
 _IDLE_LIMIT = 3
 
@@ -80,246 +82,11 @@ _NOISE = 1e-14
 _DIFFERENCE = 1e-6
 
 
-def fully_corrective_options(tol: Any, max_iter: Any) -> Any:
-    """Options of the loop."""
-    return FullyCorrectiveOptions(tol)
-
-
-def atoms_size(n: int) -> Any:
-    """(floats, integers) that the atoms need."""
-    cap = n + 2
-    return 2 * cap * n + 2 * cap * cap + 3 * cap + n, 2
-
-
-@kernel(memory=True)
-def _open_atoms(n, floats, integers):
-    """Views at the end of the flat arrays."""
-    cap = n + 2
-    total = 2 * cap * n + 2 * cap * cap + 3 * cap + n
-    tail = floats[floats.size - total :]
-    p = cap * n
-    q = 2 * p + cap * cap
-    r = q + cap * cap
-    return Atoms(
-        tail[:p].reshape(cap, n),
-        tail[p : 2 * p].reshape(cap, n),
-        tail[2 * p : q].reshape(cap, cap),
-        tail[r : r + cap],
-        tail[r + cap : r + 2 * cap],
-        tail[q:r].reshape(cap, cap),
-        tail[r + 2 * cap : r + 3 * cap],
-        tail[r + 3 * cap : r + 3 * cap + n],
-        integers[integers.size - 2 :],
-    )
-
-
-@kernel
-def _find_atom(atoms, v):
-    """Index of the atom equal to v up to rounding, or -1."""
-    for i in range(atoms.count[_COUNT]):
-        row = atoms.V[i]
-        same = True
-        for j in range(v.size):
-            if abs(row[j] - v[j]) > 1e-12 * (abs(v[j]) + abs(row[j])):
-                same = False
-                break
-        if same:
-            return i
-    return -1
-
-
-@kernel
-def _set_curvature(atoms, i):
-    """Row and column i of Q from HV[i]."""
-    Q, HVi = atoms.Q, atoms.HV[i]
-    for k in range(atoms.count[_COUNT]):
-        Q[i, k] = Q[k, i] = dot(atoms.V[k], HVi)
-
-
-@kernel
-def _add_atom(atoms, v, quadratic):
-    """Appends v with weight 0; for a quadratic its HV row must be there already."""
-    new = atoms.count[_COUNT]
-    assign(atoms.V[new], v)
-    atoms.weight[new] = 0.0
-    atoms.count[_COUNT] = new + 1
-    if quadratic:
-        _set_curvature(atoms, new)
-
-
-@kernel
-def _keep_only(atoms, x, quadratic):
-    """Makes x the only atom; for a quadratic its HV row must be there already."""
-    atoms.count[_COUNT] = 0
-    _add_atom(atoms, x, quadratic)
-    atoms.weight[0] = 1.0
-
-
-@kernel
-def _move_atom(atoms, source, target):
-    """Copies atom ``source`` over atom ``target``."""
-    assign(atoms.V[target], atoms.V[source])
-    assign(atoms.HV[target], atoms.HV[source])
-    atoms.weight[target] = atoms.weight[source]
-    atoms.score[target] = atoms.score[source]
-    Q = atoms.Q
-    for k in range(atoms.count[_COUNT]):
-        Q[target, k] = Q[source, k]
-    for k in range(atoms.count[_COUNT]):
-        Q[k, target] = Q[k, source]
-
-
-@kernel
-def _drop_atom(atoms, i):
-    last = atoms.count[_COUNT] - 1
-    if i != last:
-        _move_atom(atoms, last, i)
-    atoms.count[_COUNT] = last
-
-
-@kernel
-def _combine(atoms, x, upper):
-    """x = sum of weights times atoms, the weights first made to sum to 1, and not above ``upper`` by rounding."""
-    total = 0.0
-    for i in range(atoms.count[_COUNT]):
-        total += atoms.weight[i]
-    for j in range(x.size):
-        x[j] = 0.0
-    for i in range(atoms.count[_COUNT]):
-        atoms.weight[i] /= total
-        add_scaled(x, atoms.weight[i], atoms.V[i])
-    clip_above(x, upper)
-
-
-@kernel(reductions=True)
-def _newton_matrix(atoms, p, ref):
-    """Lower triangle of M and its right-hand side (in `step`), atom ``ref`` left out; largest diagonal."""
-    M, Q, score, step = atoms.M, atoms.Q, atoms.score, atoms.step
-    largest = 0.0
-    for a in range(p - 1):
-        i = a if a < ref else a + 1
-        row, Qi = M[a], Q[i]
-        base = Q[ref, ref] - Qi[ref]
-        for c in range(a + 1):
-            k = c if c < ref else c + 1
-            row[c] = -(base + Qi[k] - Q[ref, k])
-        largest = max(largest, abs(row[a]))
-        step[a] = score[i] - score[ref]
-    return largest
-
-
-@kernel(reductions=True)
-def _factor(M, q, threshold):
-    """Cholesky factor of M[:q, :q] in its lower triangle; the row of the first bad pivot, or q."""
-    for a in range(q):
-        row = M[a]
-        for c in range(a):
-            other = M[c]
-            total = row[c]
-            for k in range(c):
-                total -= row[k] * other[k]
-            row[c] = total / other[c]
-        pivot = row[a]
-        for k in range(a):
-            pivot -= row[k] * row[k]
-        if not pivot > threshold:
-            return a
-        row[a] = math.sqrt(pivot)
-    return q
-
-
-@kernel(reductions=True)
-def _back_substitute(M, step, q):
-    """step = L'^-1 step for the factor L in M."""
-    for a in range(q - 1, -1, -1):
-        step[a] /= M[a, a]
-        value, row = step[a], M[a]
-        for k in range(a):
-            step[k] -= value * row[k]
-
-
-@kernel(reductions=True)
-def _newton_step(atoms, q, bad):
-    """Turns the right-hand side in `step` into the Newton step, or into a direction of non-negative curvature."""
-    M, step = atoms.M, atoms.step
-    if bad == q:
-        for a in range(q):
-            row = M[a]
-            total = step[a]
-            for k in range(a):
-                total -= row[k] * step[k]
-            step[a] = total / row[a]
-        _back_substitute(M, step, q)
-        return
-    # z = (-L^-T l, 1, 0..) with l the failing row of the factor: z'Mz is the failing pivot, <= 0 or tiny.
-    ascent = step[bad]
-    spare = atoms.spare
-    for a in range(bad):
-        spare[a] = -M[bad, a]
-    _back_substitute(M, spare, bad)
-    for a in range(bad):
-        ascent += spare[a] * step[a]
-    sign = 1.0 if ascent >= 0.0 else -1.0
-    for a in range(q):
-        step[a] = 0.0
-    for a in range(bad):
-        step[a] = sign * spare[a]
-    step[bad] = sign
-
-
-@kernel(reductions=True)
-def _correct_weights(atoms):
-    """Local maximum of the quadratic model over the simplex of weights, reached by ascent from the present one."""
-    Q, weight, score, step = atoms.Q, atoms.weight, atoms.score, atoms.step
-    while atoms.count[_COUNT] > 1:
-        p = atoms.count[_COUNT]
-        q = p - 1
-        ref = 0
-        for i in range(p):
-            if weight[i] > weight[ref]:
-                ref = i
-        largest = _newton_matrix(atoms, p, ref)
-        bad = _factor(atoms.M, q, _PIVOT * largest)
-        _newton_step(atoms, q, bad)
-        total = 0.0
-        for a in range(q):
-            total += step[a]
-        gamma = 1.0 if bad == q else math.inf
-        blocking = -1
-        for i in range(p):
-            d = -total if i == ref else step[i if i < ref else i - 1]
-            if d < 0.0 and weight[i] < -gamma * d:
-                gamma = -weight[i] / d
-                blocking = i
-        if not math.isfinite(gamma):
-            return
-        for i in range(p):
-            d = -total if i == ref else step[i if i < ref else i - 1]
-            weight[i] = max(0.0, weight[i] + gamma * d)
-        for i in range(p):
-            Qi = Q[i]
-            change = -total * Qi[ref]
-            for a in range(q):
-                change += Qi[a if a < ref else a + 1] * step[a]
-            score[i] += gamma * change
-        if blocking < 0:
-            return
-        _drop_atom(atoms, blocking)
-
-
-@kernel
-def _give(atoms, i, share):
-    """Gives atom i a share of the whole weight; the others keep their proportions."""
-    for k in range(atoms.count[_COUNT]):
-        atoms.weight[k] *= 1.0 - share
-    atoms.weight[i] += share
-
-
 @kernel
 def _exact_towards(atoms, new, gap):
     """Exact step of the quadratic model from x to atom ``new``; the weights follow."""
     Q, weight = atoms.Q, atoms.weight
-    p = atoms.count[_COUNT]
+    p = atoms.count[COUNT]
     cross = square = 0.0
     for i in range(p):
         cross += weight[i] * Q[i, new]
@@ -329,17 +96,17 @@ def _exact_towards(atoms, new, gap):
     gamma = 1.0 if curvature >= 0.0 else min(1.0, -gap / curvature)
     if gamma >= 1.0:
         if new != 0:
-            _move_atom(atoms, new, 0)
+            move_atom(atoms, new, 0)
             Q[0, 0] = Q[new, new]
-        atoms.count[_COUNT] = 1
+        atoms.count[COUNT] = 1
         weight[0] = 1.0
         return
-    _give(atoms, new, gamma)
+    share_out(atoms, new, gamma)
 
 
 @kernel
 def _score(atoms, grad):
-    for i in range(atoms.count[_COUNT]):
+    for i in range(atoms.count[COUNT]):
         atoms.score[i] = dot(atoms.V[i], grad)
 
 
@@ -348,18 +115,18 @@ def _quadratic_step(objective, work, atoms, x, upper, new, gap):
     """Exact step to the new atom, then weights that are maximal over the hull; returns the new value."""
     _exact_towards(atoms, new, gap)
     # <grad, a_i> at the new point: the Hessian is constant, so grad f moves by the change of sum w_i H a_i.
-    _combine(atoms, x, upper)
+    combination(atoms, x, upper)
     evaluate(objective, work, x)
     _score(atoms, work.grad)
-    _correct_weights(atoms)
-    _combine(atoms, x, upper)
+    correct_weights(atoms)
+    combination(atoms, x, upper)
     return evaluate(objective, work, x)
 
 
 @kernel
 def _model_curvature(objective, work, atoms, x, grad, trial):
     """Q for the Hessian at x, up to what differences of atoms do not see; the workspace is that of x after it."""
-    V, HV, Q, p = atoms.V, atoms.HV, atoms.Q, atoms.count[_COUNT]
+    V, HV, Q, p = atoms.V, atoms.HV, atoms.Q, atoms.count[COUNT]
     if hessian_product(objective, work, x, V[0], HV[0]) > 0:
         for i in range(1, p):
             hessian_product(objective, work, x, V[i], HV[i])
@@ -383,7 +150,7 @@ def _model_curvature(objective, work, atoms, x, grad, trial):
 @kernel
 def _move_scores(atoms, before):
     """The scores after the weights moved away from ``before`` in the model, up to a number common to all."""
-    Q, weight, score, p = atoms.Q, atoms.weight, atoms.score, atoms.count[_COUNT]
+    Q, weight, score, p = atoms.Q, atoms.weight, atoms.score, atoms.count[COUNT]
     for k in range(p):
         change = weight[k] - before[k]
         if change != 0.0:
@@ -393,14 +160,14 @@ def _move_scores(atoms, before):
 @kernel
 def _mix_in(atoms, point, share, x):
     """Gives ``point``, as an atom, a share of the weight; they then combine to x, the only atom if there is no room."""
-    i = _find_atom(atoms, point)
+    i = find_atom(atoms, point)
     if i < 0:
-        i = atoms.count[_COUNT]
+        i = atoms.count[COUNT]
         if i == atoms.V.shape[0]:
-            _keep_only(atoms, x, False)
+            keep_only(atoms, x, False)
             return
-        _add_atom(atoms, point, False)
-    _give(atoms, i, share)
+        add_atom(atoms, point, False)
+    share_out(atoms, i, share)
 
 
 @kernel
@@ -415,7 +182,7 @@ def _search_towards(objective, work, x, target, value):
 def _hull_gap(atoms):
     """How much the hull of the atoms promises: the largest score minus the mean one."""
     largest, mean = -math.inf, 0.0
-    for i in range(atoms.count[_COUNT]):
+    for i in range(atoms.count[COUNT]):
         largest = max(largest, atoms.score[i])
         mean += atoms.weight[i] * atoms.score[i]
     return largest - mean
@@ -427,12 +194,12 @@ def _maximise_model(objective, work, atoms, x, new, gap, start, target):
     _model_curvature(objective, work, atoms, x, start, target)
     _score(atoms, work.grad)
     if new >= 0:
-        before, p = atoms.step, atoms.count[_COUNT]
+        before, p = atoms.step, atoms.count[COUNT]
         assign(before, atoms.weight)
         _exact_towards(atoms, new, gap)
-        if atoms.count[_COUNT] == p:
+        if atoms.count[COUNT] == p:
             _move_scores(atoms, before)
-    _correct_weights(atoms)
+    correct_weights(atoms)
 
 
 @kernel
@@ -444,7 +211,7 @@ def _newton_steps(objective, work, state, atoms, x, upper, new, gap, value):
         _maximise_model(objective, work, atoms, x, new, gap, start, target)
         new = -1
         assign(start, x)
-        _combine(atoms, x, upper)
+        combination(atoms, x, upper)
         rise = slope(work.grad, x, start)
         reached = evaluate(objective, work, x)
         _score(atoms, work.grad)
@@ -481,11 +248,11 @@ def fully_corrective_loop(
     objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap
 ):
     state, work, set_work = open_run(objective, feasible_set, x.size, floats, integers)
-    atoms = _open_atoms(x.size, floats, integers)
+    atoms = open_atoms(x.size, floats, integers)
     control, numbers = state.control, state.numbers
     if control[STARTED] == 0:
         begin(objective, work, state, x, upper)
-        _keep_only(atoms, x, hessian_product(objective, work, x, x, atoms.HV[0]) == 2)
+        keep_only(atoms, x, hessian_product(objective, work, x, x, atoms.HV[0]) == 2)
     while True:
         k = control[K]
         code = next_vertex(objective, work, feasible_set, set_work, state, x, False)
@@ -502,7 +269,7 @@ def fully_corrective_loop(
         numbers[BEST_GAP] = gap
         control[BEST_K] = k
         assign(state.best, x)
-        stalled = atoms.count[_IDLE] >= _IDLE_LIMIT
+        stalled = atoms.count[IDLE] >= _IDLE_LIMIT
         small = small_gap(options.tol, numbers)
         if gap <= small or k >= k_max or stalled:
             control[CLOSING] = 1
@@ -514,19 +281,19 @@ def fully_corrective_loop(
         if k >= k_stop:
             return BREAK
         old = numbers[VALUE]
-        if atoms.count[_COUNT] == atoms.V.shape[0]:
-            _keep_only(atoms, x, hessian_product(objective, work, x, x, atoms.HV[0]) == 2)
-        new = _find_atom(atoms, state.v)
+        if atoms.count[COUNT] == atoms.V.shape[0]:
+            keep_only(atoms, x, hessian_product(objective, work, x, x, atoms.HV[0]) == 2)
+        new = find_atom(atoms, state.v)
         if new < 0:
-            new = atoms.count[_COUNT]
+            new = atoms.count[COUNT]
         quadratic = hessian_product(objective, work, x, state.v, atoms.HV[new]) == 2
-        if new == atoms.count[_COUNT]:
-            _add_atom(atoms, state.v, quadratic)
+        if new == atoms.count[COUNT]:
+            add_atom(atoms, state.v, quadratic)
         if quadratic:
             numbers[VALUE] = _quadratic_step(objective, work, atoms, x, upper, new, gap)
         else:
             numbers[VALUE] = _newton_steps(objective, work, state, atoms, x, upper, new, gap, old)
-        atoms.count[_IDLE] = 0 if numbers[VALUE] > old + 1e-16 * abs(old) else atoms.count[_IDLE] + 1
+        atoms.count[IDLE] = 0 if numbers[VALUE] > old + 1e-16 * abs(old) else atoms.count[IDLE] + 1
         control[K] = k + 1
         control[VERTEX] = STALE
 

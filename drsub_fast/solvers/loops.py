@@ -2,9 +2,10 @@
 
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
+from drsub_fast.solvers.atoms import FullyCorrectiveOptions
 from drsub_fast.solvers.continuous_greedy import AdditiveOptions, additive_loop
 from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions, frank_wolfe_loop
-from drsub_fast.solvers.fully_corrective import FullyCorrectiveOptions, fully_corrective_loop
+from drsub_fast.solvers.fully_corrective import fully_corrective_loop
 from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions, projected_gradient_loop
 from drsub_fast.solvers.spectral_steps import SpectralOptions, spectral_loop
 

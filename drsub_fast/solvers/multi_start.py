@@ -34,12 +34,9 @@ from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.result import Result, Status, Trace
 from drsub_fast.sets.base import OK, PAUSED, FeasibleSet, lmo, projects_by_kernel
 from drsub_fast.sets.polytope import Polytope
+from drsub_fast.solvers.atoms import FullyCorrectiveOptions, atoms_size
 from drsub_fast.solvers.frank_wolfe import STATIONARY
-from drsub_fast.solvers.fully_corrective import (
-    FullyCorrectiveOptions,
-    atoms_size,
-    fully_corrective_frank_wolfe,
-)
+from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.loops import run_loop
 from drsub_fast.solvers.projected_gradient import projected_gradient
 from drsub_fast.solvers.promise import claims

@@ -5,7 +5,8 @@ import pytest
 from scipy.optimize import minimize
 
 import drsub_fast as ds
-from drsub_fast.solvers.fully_corrective import _add_atom, _mix_in, _open_atoms, atoms_size
+from drsub_fast.solvers.atoms import add_atom, atoms_size, open_atoms
+from drsub_fast.solvers.fully_corrective import _mix_in
 
 N = 14
 
@@ -147,7 +148,7 @@ def test_the_atoms_combine_to_the_iterate_even_when_their_store_is_full():
     n = 2
     rng = np.random.default_rng(1)
     floats, integers = atoms_size(n)
-    atoms = _open_atoms(n, np.zeros(floats), np.zeros(integers, np.int64))
+    atoms = open_atoms(n, np.zeros(floats), np.zeros(integers, np.int64))
     for count in range(1, n + 5):
         point, share = rng.random(n), 1.0 if count == 1 else 0.3
         p = atoms.count[0]
@@ -157,7 +158,7 @@ def test_the_atoms_combine_to_the_iterate_even_when_their_store_is_full():
         assert p <= n + 2
         assert atoms.weight[:p].sum() == pytest.approx(1.0)
         np.testing.assert_allclose(atoms.weight[:p] @ atoms.V[:p], x, atol=1e-15)
-    _add_atom(atoms, x, False)
+    add_atom(atoms, x, False)
     p = atoms.count[0]
     _mix_in(atoms, x.copy(), 0.5, x)  # one that is there already
     assert atoms.count[0] == p
