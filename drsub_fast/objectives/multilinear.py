@@ -6,24 +6,15 @@
 DR-submodular on [0, 1]^n if and only if F is submodular (Calinescu et al. 2011; Bian et al. 2017).
 A kind of set function, a way to evaluate f:
 
-**Maxima** (coverage, facility location, FLID). F(S) = sum_{i in S} l_i + sum_d max_{i in S} W_id. For one d sort
-the items by W_id, largest first, w_1 >= w_2 >= ..; then with Q_k = prod_{l < k} (1 - x_l)
+- Maxima (coverage, facility location, FLID): F(S) = sum_{i in S} l_i + sum_d max_{i in S} W_id, by sorted columns of W
+  (`drsub_fast.objectives.maxima`).
+- Cut of a directed graph: F(S) = sum_{i in S, j not in S} a_ij, f(x) = sum_ij a_ij x_i (1 - x_j), a quadratic.
+- Table of all 2^n values, by folding one coordinate at a time (`drsub_fast.objectives.set_table`).
+- Sampling for any other F: the mean over sets S_s = {i : U_si < x_i} with fixed uniform numbers U.
 
-    E max = sum_k Q_k x_k w_k,   d_k E max = Q_k G_k,
-    G_k = w_k - E[max over the items after k] = (w_k - w_{k+1}) + (1 - x_{k+1}) G_{k+1}.
-
-Sorting happens once, at construction; value and gradient together are then two sweeps over the
-positive entries of W, without a division or a difference of near equals.
-
-**Cut** of a directed graph: F(S) = sum_{i in S, j not in S} a_ij, f(x) = sum_ij a_ij x_i (1 - x_j), a quadratic.
-
-**Table** of all 2^n values: fold one coordinate at a time, t <- (1 - x_i) t[without i] + x_i t[with i], and go back
-through the folds with the probabilities of the subsets for the gradient: O(2^n) together.
-
-**Sampling** for any other F: the mean over sets S_s = {i : U_si < x_i} with fixed uniform numbers U.
+All classes are in this file, although it is long: each is a `Multilinear`, and `Multilinear` makes them.
 """
 
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import chain
@@ -47,16 +38,14 @@ from drsub_fast._checks import (
     described,
     require_at_least,
 )
-from drsub_fast._kinds import EXTENSIONS, LARGEST, array, register_kind, within
-from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.stack import row_of
+from drsub_fast._kinds import EXTENSIONS, array, register_kind
 from drsub_fast.objectives import corners
-from drsub_fast.objectives.base import Objective, register_objective
+from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.maxima import COLUMNS, MaximaParams, sorted_columns, stack_facility_location, stack_flid
 from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.objectives.set_table import TableParams
 from drsub_fast.objectives.user import PYTHON_CALL, CallableParams
 
-#: Columns of a dense W that are sorted at a time.
-_COLUMNS = 64
 #: Largest n for which the table of all values is stored (8 MB).
 MAX_ENUMERATED = 20
 
@@ -378,135 +367,6 @@ def _items(subset, n):
     return [i for i in range(n) if subset >> i & 1]
 
 
-def _sorted_columns(W):
-    """(pointers, items, weights): the positive entries of every column of W, the largest first."""
-    if scipy.sparse.issparse(W):
-        W = scipy.sparse.csc_array(W)
-        W.eliminate_zeros()
-        group = np.repeat(np.arange(W.shape[1]), np.diff(W.indptr))
-        order = np.lexsort((W.indices, -W.data, group))
-        return W.indptr.astype(np.int64), W.indices[order].astype(np.int32), W.data[order]
-    counts = np.count_nonzero(W, axis=0)
-    pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    items, weights = np.empty(pointers[-1], np.int32), np.empty(pointers[-1])
-    for first in range(0, W.shape[1], _COLUMNS):
-        block = -W[:, first : first + _COLUMNS].T
-        order = np.argsort(block, axis=1)
-        kept = np.arange(block.shape[1]) < counts[first : first + _COLUMNS, None]
-        part = slice(pointers[first], pointers[min(first + _COLUMNS, W.shape[1])])
-        items[part] = order[kept]
-        weights[part] = -np.take_along_axis(block, order, axis=1)[kept]
-    return pointers, items, weights
-
-
-MaximaParams = namedtuple("MaximaParams", "n linear pointers items weights")
-MaximaWork = namedtuple("MaximaWork", "grad trial gains")
-
-
-@kernel
-def _maxima_size(params):
-    return 3 * params.n, 0
-
-
-@kernel(memory=True)
-def _maxima_carve(params, floats, integers):
-    n = params.n
-    return MaximaWork(floats[:n], floats[n : 2 * n], floats[2 * n : 3 * n])
-
-
-@kernel
-def _maxima_evaluate(params, work, x):
-    grad, gains = work.grad, work.gains
-    items, weights, pointers = params.items, params.weights, params.pointers
-    value = 0.0
-    for i in range(x.size):
-        value += params.linear[i] * x[i]
-        grad[i] = params.linear[i]
-    for d in range(pointers.size - 1):
-        first, end = pointers[d], pointers[d + 1]
-        gain = 0.0
-        after = 0.0
-        for k in range(end - 1, first - 1, -1):
-            gain += weights[k] - after
-            gains[k - first] = gain
-            after = weights[k]
-            gain *= 1.0 - x[items[k]]
-        missing = 1.0
-        for k in range(first, end):
-            i = items[k]
-            grad[i] += missing * gains[k - first]
-            value += missing * x[i] * weights[k]
-            missing *= 1.0 - x[i]
-            if missing == 0.0:
-                break
-    return value
-
-
-@kernel
-def _maxima_is_nonnegative(params, work, upper):
-    # As `corners.nonnegative`.
-    trial = work.trial
-    trial[:] = 0.0
-    low = _maxima_evaluate(params, work, trial)
-    rise = 0.0
-    for i in range(upper.size):
-        rise += max(0.0, work.grad[i] * upper[i])
-    high = _maxima_evaluate(params, work, upper)
-    fall = 0.0
-    for i in range(upper.size):
-        fall += min(0.0, work.grad[i] * upper[i])
-    return low + fall >= 0.0 or high - rise >= 0.0
-
-
-@kernel(memory=True)
-def _maxima_at(stack, i):
-    return MaximaParams(
-        stack.n,
-        stack.linear[row_of(stack.linear, i)],
-        stack.pointers[row_of(stack.pointers, i)],
-        stack.items[row_of(stack.items, i)],
-        stack.weights[row_of(stack.weights, i)],
-    )
-
-
-register_objective(
-    MaximaParams,
-    objective_size=_maxima_size,
-    objective_carve=_maxima_carve,
-    evaluate=_maxima_evaluate,
-    is_nonnegative=_maxima_is_nonnegative,
-    problem_at=_maxima_at,
-)
-
-
-def _stacked_maxima(linear, W):
-    """`MaximaParams` of many problems: linear (B or 1, n), W (B or 1, n, D), finite and at least 0.
-
-    Row k of ``items`` and ``weights`` is filled as far as the last pointer of its problem.
-    """
-    count, n, D = W.shape
-    columns = W.swapaxes(1, 2)
-    order = np.argsort(-columns, axis=2, kind="stable")
-    ranked = np.take_along_axis(columns, order, axis=2).reshape(count, D * n)
-    positive = ranked > 0.0
-    pointers = np.zeros((count, D + 1), np.int64)
-    np.cumsum(positive.reshape(count, D, n).sum(axis=2), axis=1, out=pointers[:, 1:])
-    items, weights = np.zeros((count, D * n), np.int64), np.zeros((count, D * n))
-    problem = np.nonzero(positive)[0]
-    place = (np.cumsum(positive, axis=1) - 1)[positive]
-    items[problem, place], weights[problem, place] = order.reshape(count, D * n)[positive], ranked[positive]
-    return MaximaParams(n, linear, pointers, items, weights)
-
-
-def _stack_facility_location(W):
-    return _stacked_maxima(np.zeros((1, W.shape[1])), np.maximum(W, 0.0)), within(W, 0.0, LARGEST)
-
-
-def _stack_flid(utilities, W):
-    accepted = within(W, 0.0, LARGEST) & within(utilities, -LARGEST, LARGEST)
-    return _stacked_maxima(utilities - W.sum(axis=2), np.maximum(W, 0.0)), accepted
-
-
 class MaximaExtension(Multilinear):
     """Extension of F(S) = sum_{i in S} linear_i + sum_d max_{i in S} W_id; W sparse by columns, >= 0.
 
@@ -522,7 +382,7 @@ class MaximaExtension(Multilinear):
     def _params(self):
         # Sorted once it is evaluated: a greedy choice reads rows of W alone. Only one of both is kept of a dense W, so
         # that the memory stays below twice that of W.
-        params = MaximaParams(self.n, self.linear, *_sorted_columns(self._rows))
+        params = MaximaParams(self.n, self.linear, *sorted_columns(self._rows))
         if not scipy.sparse.issparse(self._rows):
             self._rows = None
         return params
@@ -539,8 +399,8 @@ class MaximaExtension(Multilinear):
             return self._rows
         _, _, pointers, items, weights = self._params
         W = np.zeros((self.n, pointers.size - 1))
-        for first in range(0, W.shape[1], _COLUMNS):
-            last = min(first + _COLUMNS, W.shape[1])
+        for first in range(0, W.shape[1], COLUMNS):
+            last = min(first + COLUMNS, W.shape[1])
             part = slice(pointers[first], pointers[last])
             columns = np.repeat(np.arange(first, last), np.diff(pointers[first : last + 1]))
             W[items[part], columns] = weights[part]
@@ -593,67 +453,6 @@ class CutExtension(Quadratic, Multilinear):
 
     def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         return True
-
-
-TableParams = namedtuple("TableParams", "n values")
-TableWork = namedtuple("TableWork", "grad trial folds chances")
-
-
-@kernel
-def _table_size(params):
-    return 2 * params.n + params.values.size + params.values.size // 2, 0
-
-
-@kernel(memory=True)
-def _table_carve(params, floats, integers):
-    n, size = params.n, params.values.size
-    return TableWork(
-        floats[:n], floats[n : 2 * n], floats[2 * n : 2 * n + size], floats[2 * n + size : 2 * n + size + size // 2]
-    )
-
-
-@kernel
-def _fold(table, share, out):
-    """out = (1 - share) * first half of table + share * second half."""
-    half = out.size
-    low, high = table[:half], table[half:]
-    for s in range(half):
-        out[s] = low[s] + share * (high[s] - low[s])
-
-
-@kernel(reductions=True)
-def _mean_difference(table, chances):
-    """Mean, under the chances, of second half minus first half of the table."""
-    half = chances.size
-    low, high = table[:half], table[half:]
-    total = 0.0
-    for s in range(half):
-        total += chances[s] * (high[s] - low[s])
-    return total
-
-
-@kernel
-def _table_evaluate(params, work, x):
-    # folds[2^k : 2^(k+1)] is the table over the items below k, the others averaged away.
-    n, values, folds, chances = params.n, params.values, work.folds, work.chances
-    half = values.size // 2
-    _fold(values, x[n - 1], folds[half : 2 * half])
-    for k in range(n - 2, -1, -1):
-        half = 1 << k
-        _fold(folds[2 * half : 4 * half], x[k], folds[half : 2 * half])
-    chances[0] = 1.0
-    for k in range(n):
-        half = 1 << k
-        table = values if k == n - 1 else folds[2 * half : 4 * half]
-        work.grad[k] = _mean_difference(table, chances[:half])
-        if k < n - 1:
-            for s in range(half):
-                chances[half + s] = chances[s] * x[k]
-                chances[s] -= chances[half + s]
-    return folds[1]
-
-
-register_objective(TableParams, objective_size=_table_size, objective_carve=_table_carve, evaluate=_table_evaluate)
 
 
 class TableExtension(Multilinear):
@@ -819,12 +618,20 @@ def _coverage(sets, element_weights=None):
 register_kind(
     EXTENSIONS, "coverage", _coverage, sets=array("n elements", may_be_sparse=True), element_weights=array("elements")
 )
+
+
 register_kind(
-    EXTENSIONS, "facility-location", Multilinear.facility_location, stack=_stack_facility_location,
+    EXTENSIONS, "facility-location", Multilinear.facility_location, stack=stack_facility_location,
     W=array("n d", may_be_sparse=True),
 )  # fmt: skip
+
+
 register_kind(
-    EXTENSIONS, "flid", Multilinear.flid, stack=_stack_flid, utilities=array("n"), W=array("n d", may_be_sparse=True)
+    EXTENSIONS, "flid", Multilinear.flid, stack=stack_flid, utilities=array("n"), W=array("n d", may_be_sparse=True)
 )
+
+
 register_kind(EXTENSIONS, "cut", Multilinear.cut, adjacency=array("n n", may_be_sparse=True))
+
+
 register_kind(EXTENSIONS, "table", Multilinear.from_table, values=array("2^n"))

@@ -1,0 +1,70 @@
+"""Kernels of the multilinear extension of a set function given by the table of its 2^n values.
+
+Fold one coordinate at a time, t <- (1 - x_i) t[without i] + x_i t[with i], and go back through the folds with the
+probabilities of the subsets for the gradient: O(2^n) together.
+"""
+
+from collections import namedtuple
+
+from drsub_fast.engine.jit import kernel
+from drsub_fast.objectives.base import register_objective
+
+TableParams = namedtuple("TableParams", "n values")
+TableWork = namedtuple("TableWork", "grad trial folds chances")
+
+
+@kernel
+def _table_size(params):
+    return 2 * params.n + params.values.size + params.values.size // 2, 0
+
+
+@kernel(memory=True)
+def _table_carve(params, floats, integers):
+    n, size = params.n, params.values.size
+    return TableWork(
+        floats[:n], floats[n : 2 * n], floats[2 * n : 2 * n + size], floats[2 * n + size : 2 * n + size + size // 2]
+    )
+
+
+@kernel
+def _fold(table, share, out):
+    """out = (1 - share) * first half of table + share * second half."""
+    half = out.size
+    low, high = table[:half], table[half:]
+    for s in range(half):
+        out[s] = low[s] + share * (high[s] - low[s])
+
+
+@kernel(reductions=True)
+def _mean_difference(table, chances):
+    """Mean, under the chances, of second half minus first half of the table."""
+    half = chances.size
+    low, high = table[:half], table[half:]
+    total = 0.0
+    for s in range(half):
+        total += chances[s] * (high[s] - low[s])
+    return total
+
+
+@kernel
+def _table_evaluate(params, work, x):
+    # folds[2^k : 2^(k+1)] is the table over the items below k, the others averaged away.
+    n, values, folds, chances = params.n, params.values, work.folds, work.chances
+    half = values.size // 2
+    _fold(values, x[n - 1], folds[half : 2 * half])
+    for k in range(n - 2, -1, -1):
+        half = 1 << k
+        _fold(folds[2 * half : 4 * half], x[k], folds[half : 2 * half])
+    chances[0] = 1.0
+    for k in range(n):
+        half = 1 << k
+        table = values if k == n - 1 else folds[2 * half : 4 * half]
+        work.grad[k] = _mean_difference(table, chances[:half])
+        if k < n - 1:
+            for s in range(half):
+                chances[half + s] = chances[s] * x[k]
+                chances[s] -= chances[half + s]
+    return folds[1]
+
+
+register_objective(TableParams, objective_size=_table_size, objective_carve=_table_carve, evaluate=_table_evaluate)
