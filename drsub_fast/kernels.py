@@ -61,6 +61,7 @@ Five steps of the continuous greedy method for a monotone function, in compiled 
 
 import numpy as np
 
+from drsub_fast.engine.codes import FAILED, NEEDS_SOLVER, OK, PAUSED
 from drsub_fast.engine.jit import engine, kernel
 from drsub_fast.engine.vector import dot, shrink, slope
 from drsub_fast.objectives.base import _value_and_gradient as value_and_gradient
@@ -74,7 +75,7 @@ from drsub_fast.objectives.base import (
     objective_size,
     prepare,
 )
-from drsub_fast.sets.base import FAILED, NEEDS_SOLVER, OK, PAUSED, lmo, project, set_carve, set_size
+from drsub_fast.sets.base import lmo, project, set_carve, set_size
 
 __all__ = [
     "FAILED",

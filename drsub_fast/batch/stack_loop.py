@@ -11,19 +11,20 @@ they stand) is said by a code and left to the caller.
 import math
 from collections import namedtuple
 
+from drsub_fast.engine.codes import CONVERGED, FINISHED, OK, PAUSED, STALLED
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.stack import PROBLEM_AT, problem_at, row_of
 from drsub_fast.engine.vector import assign, slope
 from drsub_fast.objectives.base import evaluate, is_dr_submodular, is_nonnegative
-from drsub_fast.sets.base import OK, PAUSED, lmo
+from drsub_fast.sets.base import lmo
 from drsub_fast.solvers.atoms import FullyCorrectiveOptions
 from drsub_fast.solvers.continuous_greedy import AdditiveOptions
 from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions
 from drsub_fast.solvers.loops import run_loop
 from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions
-from drsub_fast.solvers.run import BASE, BASED, CONVERGED, FINISHED, GAP, N_LMO, STALLED, VALUE, K, open_run
 from drsub_fast.solvers.spectral_steps import SpectralOptions
+from drsub_fast.solvers.state import BASE, BASED, GAP, N_LMO, VALUE, K, open_run
 
 #: Code of a problem whose data the loop does not accept as they stand; the others are those of the loops.
 REFUSED = -1

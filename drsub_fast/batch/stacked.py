@@ -35,6 +35,7 @@ from drsub_fast.batch.stack_loop import (
 )
 from drsub_fast.batch.stacked_result import StackedResult, pack, take, unpack, unsolved_stack
 from drsub_fast.batch.workers import AHEAD, Here, Store, run_chunks, workers_of
+from drsub_fast.engine.codes import CONVERGED, FINISHED, STALLED
 from drsub_fast.engine.jit import Interpreted
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
 from drsub_fast.methods import METHODS, maximize
@@ -44,14 +45,8 @@ from drsub_fast.sets.base import ORACLES
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.frank_wolfe import STEP_SIZES
 from drsub_fast.solvers.multi_start import default_starts, local_solver, random_costs
-from drsub_fast.solvers.run import (
-    CONVERGED,
-    FINISHED,
-    STALLED,
-    USUAL_STEPS,
-    as_tolerance,
-    workspace_size,
-)
+from drsub_fast.solvers.run import USUAL_STEPS, workspace_size
+from drsub_fast.solvers.state import as_tolerance
 from drsub_fast.solvers.two_phase import subroutines
 
 logger = logging.getLogger("drsub_fast")

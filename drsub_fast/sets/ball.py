@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_real, as_vector
 from drsub_fast._kinds import COUNT, NUMBER, SETS, array, register_kind
+from drsub_fast.engine.codes import OK
 from drsub_fast.engine.heap import heapify, pop
 from drsub_fast.engine.jit import kernel
-from drsub_fast.sets.base import OK, FeasibleSet, register_set
+from drsub_fast.sets.base import FeasibleSet, register_set
 
 BallParams = namedtuple("BallParams", "radius n")
 BallWork = namedtuple("BallWork", "positive limit heap")

@@ -15,12 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_sparse, as_vector
 from drsub_fast._kinds import SETS, array, register_kind
+from drsub_fast.engine.codes import NEEDS_SOLVER
 from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.projection import project_onto_rows
 from drsub_fast.lp.rows import breaches, implied_sizes, move_into_rows
-from drsub_fast.sets.base import NEEDS_SOLVER, FeasibleSet, register_set
+from drsub_fast.sets.base import FeasibleSet, register_set
 
 GeneralParams = namedtuple("GeneralParams", "n")
 

@@ -25,10 +25,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_real, as_vector
 from drsub_fast._kinds import LARGEST, NUMBER, SETS, array, register_kind, within
+from drsub_fast.engine.codes import FAILED, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.select import select
 from drsub_fast.engine.stack import row_of
-from drsub_fast.sets.base import FAILED, OK, FeasibleSet, register_set
+from drsub_fast.sets.base import FeasibleSet, register_set
 
 KnapsackParams = namedtuple("KnapsackParams", "members start weights capacity equality")
 #: ``least`` holds, for each group, the ratio at which the last call used the capacity up, and the one before.

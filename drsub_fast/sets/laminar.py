@@ -25,9 +25,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_items, as_vector, require_at_least
 from drsub_fast._kinds import SETS, array, register_kind
+from drsub_fast.engine.codes import OK
 from drsub_fast.engine.heap import heapify, pop
 from drsub_fast.engine.jit import kernel
-from drsub_fast.sets.base import OK, register_set
+from drsub_fast.sets.base import register_set
 from drsub_fast.sets.polytope import Polytope
 
 #: ``items`` in the order of the forest; set s holds ``items[first[s]:last[s]]`` and the sets s + 1 .. ``end[s]`` - 1;

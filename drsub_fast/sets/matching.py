@@ -28,8 +28,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_count, as_number_or_vector, require_at_least
 from drsub_fast._kinds import COUNT, SETS, array, register_kind
+from drsub_fast.engine.codes import NEEDS_SOLVER, OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.sets.base import NEEDS_SOLVER, OK, register_set
+from drsub_fast.sets.base import register_set
 from drsub_fast.sets.polytope import Polytope
 
 #: Edges by their end nodes (all numbered jointly, the left ones first), the edges at each node, capacities, and the

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_sparse, as_vector, entry, first_few, require_at_least
 from drsub_fast._kinds import LARGEST, SETS, array, register_kind, within
+from drsub_fast.engine.codes import NEEDS_SOLVER
 from drsub_fast.engine.jit import kernel, separate
 from drsub_fast.engine.stack import row_of
 from drsub_fast.lp.highs import HighsOracle
@@ -18,7 +19,7 @@ from drsub_fast.lp.projection import project_onto_rows
 from drsub_fast.lp.rows import breaches, shrink_into_rows
 from drsub_fast.lp.simplex import simplex_follow, simplex_load, simplex_maximize, simplex_track
 from drsub_fast.lp.tableau import simplex_carve, simplex_size
-from drsub_fast.sets.base import NEEDS_SOLVER, FeasibleSet, register_set
+from drsub_fast.sets.base import FeasibleSet, register_set
 from drsub_fast.sets.rows import bounds_from_scipy, rows_from_scipy, rows_from_zero, variables_in_scipy
 
 #: Up to so many entries of A the kernel is faster whatever their pattern.

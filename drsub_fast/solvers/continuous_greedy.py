@@ -12,26 +12,24 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, Literal
 
+from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, clip_above, is_finite, shrink, slope
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective, conclude, increase, prepare
 from drsub_fast.result import Result
-from drsub_fast.sets.base import OK, FeasibleSet
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.promise import MONOTONE, NONNEGATIVE, Promise
-from drsub_fast.solvers.run import (
-    BREAK,
+from drsub_fast.solvers.run import Run
+from drsub_fast.solvers.state import (
     CLOSING,
-    FINISHED,
     GAP,
-    NON_FINITE,
     STALE,
     STARTED,
     VALUE,
     VERTEX,
     K,
-    Run,
     after_step,
     begin,
     next_vertex,

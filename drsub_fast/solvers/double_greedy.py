@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from drsub_fast._checks import as_count
+from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, slope
 from drsub_fast.errors import UnsupportedError
@@ -30,26 +31,21 @@ from drsub_fast.objectives.base import (
     prepare,
 )
 from drsub_fast.result import Guarantee, Result, Status
-from drsub_fast.sets.base import OK
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.promise import Premise, Promise
-from drsub_fast.solvers.run import (
-    BREAK,
+from drsub_fast.solvers.run import Run, objective_kind
+from drsub_fast.solvers.state import (
     CLOSING,
-    FINISHED,
     GAP,
-    NON_FINITE,
     STALE,
     STARTED,
     VALUE,
     VERTEX,
     K,
-    Run,
     begin,
     next_vertex,
     note_top,
-    objective_kind,
     open_run,
 )
 

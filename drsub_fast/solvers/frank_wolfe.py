@@ -17,25 +17,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_real, one_of
+from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, clip_above, slope
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective, contract, evaluate, exact_step
 from drsub_fast.result import Guarantee, Result, Status
-from drsub_fast.sets.base import OK, FeasibleSet
-from drsub_fast.solvers.run import (
+from drsub_fast.sets.base import FeasibleSet
+from drsub_fast.solvers.run import Run
+from drsub_fast.solvers.state import (
     BEST_GAP,
     BEST_K,
-    BREAK,
     CLOSING,
-    CONVERGED,
-    FINISHED,
     GAP,
-    NON_FINITE,
     STARTED,
     VALUE,
     K,
-    Run,
     after_step,
     begin,
     next_vertex,

@@ -25,11 +25,12 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
+from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NON_FINITE, OK, STALLED
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import add_scaled, assign, clip_above, dot, slope
 from drsub_fast.objectives.base import Objective, contract, evaluate, exact_step, hessian_product, prepare
 from drsub_fast.result import Result, Status
-from drsub_fast.sets.base import OK, FeasibleSet
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.solvers.atoms import (
     COUNT,
     IDLE,
@@ -45,22 +46,17 @@ from drsub_fast.solvers.atoms import (
     share_out,
 )
 from drsub_fast.solvers.frank_wolfe import STATIONARY
-from drsub_fast.solvers.run import (
+from drsub_fast.solvers.run import Run
+from drsub_fast.solvers.state import (
     BEST_GAP,
     BEST_K,
-    BREAK,
     CLOSING,
-    CONVERGED,
-    FINISHED,
     GAP,
-    NON_FINITE,
     STALE,
-    STALLED,
     STARTED,
     VALUE,
     VERTEX,
     K,
-    Run,
     begin,
     next_vertex,
     note_top,

@@ -27,12 +27,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_seed
+from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NON_FINITE, OK, PAUSED, STALLED
 from drsub_fast.engine.jit import Interpreted, kernel
 from drsub_fast.engine.threads import progress_bar, worker_count
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.result import Result, Status, Trace
-from drsub_fast.sets.base import OK, PAUSED, FeasibleSet, lmo, projects_by_kernel
+from drsub_fast.sets.base import FeasibleSet, lmo, projects_by_kernel
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.atoms import FullyCorrectiveOptions, atoms_size
 from drsub_fast.solvers.frank_wolfe import STATIONARY
@@ -41,29 +42,18 @@ from drsub_fast.solvers.loops import run_loop
 from drsub_fast.solvers.projected_gradient import projected_gradient
 from drsub_fast.solvers.promise import claims
 from drsub_fast.solvers.run import (
-    BASE,
-    BASED,
-    BREAK,
-    CONVERGED,
-    FINISHED,
-    GAP,
-    N_LMO,
-    NON_FINITE,
-    STALLED,
     USUAL_STEPS,
-    VALUE,
-    K,
     Progress,
     Run,
     next_chunk,
     non_finite_start,
     now,
     objective_kind,
-    open_run,
     set_kind,
     starting_point,
 )
 from drsub_fast.solvers.spectral_steps import SpectralOptions
+from drsub_fast.solvers.state import BASE, BASED, GAP, N_LMO, VALUE, K, open_run
 from drsub_fast.solvers.two_phase import second_phase
 
 #: Floats of workspace that a block of starts goes through: about 50 ms of work.

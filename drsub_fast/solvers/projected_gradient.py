@@ -14,34 +14,30 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_real, one_of
+from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NEEDS_PROJECTION, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, is_finite, slope
 from drsub_fast.objectives.base import Objective, evaluate
 from drsub_fast.result import Guarantee, Result, Status
-from drsub_fast.sets.base import OK, FeasibleSet, project
+from drsub_fast.sets.base import FeasibleSet, project
 from drsub_fast.solvers.frank_wolfe import STATIONARY
-from drsub_fast.solvers.run import (
-    BREAK,
+from drsub_fast.solvers.run import Run
+from drsub_fast.solvers.spectral_steps import SpectralOptions, spectral_loop
+from drsub_fast.solvers.state import (
     CLOSING,
-    CONVERGED,
-    FINISHED,
     GAP,
-    NEEDS_PROJECTION,
-    NON_FINITE,
     STALE,
     STARTED,
     SUPPLIED,
     VALUE,
     VERTEX,
     K,
-    Run,
     begin,
     next_vertex,
     note_top,
     open_run,
     small_gap,
 )
-from drsub_fast.solvers.spectral_steps import SpectralOptions, spectral_loop
 
 ProjectedGradientOptions = namedtuple("ProjectedGradientOptions", "step tol")
 

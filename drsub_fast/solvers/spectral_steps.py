@@ -20,24 +20,19 @@ it does not fall.
 import math
 from collections import namedtuple
 
+from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NEEDS_PROJECTION, NEEDS_SOLVER, NON_FINITE, OK, STALLED
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import add_scaled, assign, is_finite, slope
 from drsub_fast.objectives.base import evaluate
-from drsub_fast.sets.base import NEEDS_SOLVER, OK, project
-from drsub_fast.solvers.run import (
+from drsub_fast.sets.base import project
+from drsub_fast.solvers.state import (
     BEST_GAP,
     BEST_K,
-    BREAK,
     CLOSING,
-    CONVERGED,
     CURRENT,
-    FINISHED,
     GAP,
     N_LMO,
-    NEEDS_PROJECTION,
-    NON_FINITE,
     STALE,
-    STALLED,
     STARTED,
     SUPPLIED,
     TOP_VALUE,

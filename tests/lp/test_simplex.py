@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
+from drsub_fast.engine.codes import OK, PAUSED
 from drsub_fast.lp.simplex import READY, UNIT, simplex_maximize
 from drsub_fast.lp.tableau import BETA, COST, D_RATE, NONBASIC, PHASE, PIVOTS, TROUBLES, D
-from drsub_fast.sets.base import OK, PAUSED, follow, set_carve, set_size, track
+from drsub_fast.sets.base import follow, set_carve, set_size, track
 
 
 class Oracle:

@@ -8,7 +8,8 @@ import pytest
 from scipy.optimize import linprog, minimize_scalar
 
 import drsub_fast as ds
-from drsub_fast.sets.base import OK, lmo, set_carve, set_size
+from drsub_fast.engine.codes import OK
+from drsub_fast.sets.base import lmo, set_carve, set_size
 
 SIZES = [1, 2, 5, 12, 40]
 

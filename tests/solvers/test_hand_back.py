@@ -11,7 +11,8 @@ from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import add_scaled, assign
 from drsub_fast.objectives.base import evaluate
 from drsub_fast.result import Guarantee
-from drsub_fast.solvers.run import N_LMO, STARTED, VALUE, K, Run, ask_oracle, begin, open_run
+from drsub_fast.solvers.run import Run
+from drsub_fast.solvers.state import N_LMO, STARTED, VALUE, K, ask_oracle, begin, open_run
 
 MeasuredOptions = namedtuple("MeasuredOptions", "n_steps")
 

@@ -1,0 +1,190 @@
+"""What a solver loop keeps from call to call, and the steps that all loops share.
+
+A loop is one kernel with the signature
+
+    loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap)
+
+It keeps everything it needs in the two flat arrays, so that it can return at any time with one of the
+codes of `drsub_fast.engine.codes` and go on at the same step when called again. The same text runs compiled or, for
+objectives given as Python callables, as plain Python.
+"""
+
+import math
+from collections import namedtuple
+from typing import Any
+
+from drsub_fast._checks import as_real
+from drsub_fast.engine.codes import (
+    NEEDS_SOLVER,
+    OK,
+)
+from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.vector import assign
+from drsub_fast.objectives.base import (
+    evaluate,
+    gradient_rate,
+    objective_carve,
+    objective_size,
+    prepare,
+    settle,
+)
+from drsub_fast.sets.base import follow, lmo, set_carve, track
+
+# Entries of `State.control`.
+K, STARTED, SUPPLIED, VERTEX, TRACKED, N_LMO, BEST_K, CLOSING, BASED = range(9)
+N_CONTROL = 9
+
+# What `VERTEX` says of v: to be asked for; optimal for this iterate; optimal for the next one too.
+STALE, CURRENT, FOLLOWED = range(3)
+
+# Entries of `State.numbers`. From BASE the rise of f is counted: f at the start, unless it was set and BASED says so.
+VALUE, GAP, BEST_GAP, TOP_VALUE, BASE = range(5)
+N_NUMBERS = 5
+
+#: What a loop keeps from call to call: v is the vertex in use, `candidate` the oracle's newest answer
+#: (or the projection), `bound` the upper bounds handed to the oracle, `best` the iterate the method
+#: returns, `top` the iterate of the largest value, `previous` the iterate before the last step, `cost` the
+#: direction for which Python is asked to solve a linear program.
+State = namedtuple("State", "control numbers v candidate bound rate best top previous cost")
+
+#: Floats that the numbers and n-vectors of `State` take.
+STATE_VECTORS = 8
+
+#: A run may stop at a gap of ``absolute``, in units of f, or of ``relative`` times the scale of f, see `as_tolerance`.
+Tolerance = namedtuple("Tolerance", "absolute relative")
+
+#: The gap that counts as small where no ``tol`` is given, as a part of the scale of f.
+DEFAULT_TOL = 1e-6
+
+#: A gap of DEFAULT_TOL times this part of |f| (a few units in its last place) is lost in the rounding of f.
+_ROUNDING = 1e-9
+
+
+def as_tolerance(tol: Any) -> Any:
+    """What ``tol`` means, a number or None.
+
+    A number is a gap in units of f. None is 1e-6 of the scale of f, by which is meant the most that a value met in the
+    run exceeds f at the set's own starting point (0 for down-closed sets; where another ``x0`` is given, f half-way
+    between the two, since f need not be finite at the first). It is at most the rise of f to its maximum, so a gap this
+    small is at least as small a part of that. It changes with f as f does, and with neither a constant added to f nor
+    the units of x. Where f is so large beside its rise that this is less than the rounding of f, it is the latter.
+    """
+    return Tolerance(0.0, DEFAULT_TOL) if tol is None else Tolerance(as_real(tol, "tol", lower=0.0), 0.0)
+
+
+@kernel
+def small_gap(tol, numbers):
+    """The gap at which the run may stop."""
+    top = numbers[TOP_VALUE]
+    return max(tol.absolute, tol.relative * max(top - numbers[BASE], _ROUNDING * abs(top)))
+
+
+@kernel(memory=True)
+def open_run(objective, feasible_set, n, floats, integers):
+    """Views into the flat arrays: loop state, objective workspace, set workspace."""
+    state = State(
+        integers[:N_CONTROL],
+        floats[:N_NUMBERS],
+        floats[N_NUMBERS : N_NUMBERS + n],
+        floats[N_NUMBERS + n : N_NUMBERS + 2 * n],
+        floats[N_NUMBERS + 2 * n : N_NUMBERS + 3 * n],
+        floats[N_NUMBERS + 3 * n : N_NUMBERS + 4 * n],
+        floats[N_NUMBERS + 4 * n : N_NUMBERS + 5 * n],
+        floats[N_NUMBERS + 5 * n : N_NUMBERS + 6 * n],
+        floats[N_NUMBERS + 6 * n : N_NUMBERS + 7 * n],
+        floats[N_NUMBERS + 7 * n : N_NUMBERS + 8 * n],
+    )
+    first_float = N_NUMBERS + STATE_VECTORS * n
+    n_floats, n_integers = objective_size(objective)
+    middle_float = first_float + n_floats
+    middle_integer = N_CONTROL + n_integers
+    work = objective_carve(objective, floats[first_float:middle_float], integers[N_CONTROL:middle_integer])
+    set_work = set_carve(feasible_set, floats[middle_float:], integers[middle_integer:])
+    return state, work, set_work
+
+
+@kernel
+def begin(objective, work, state, x, upper):
+    """First evaluation; the starting point is the best so far."""
+    control, numbers = state.control, state.numbers
+    control[STARTED] = 1
+    control[BEST_K] = -1
+    numbers[VALUE] = evaluate(objective, work, x)
+    numbers[GAP] = math.nan
+    numbers[BEST_GAP] = math.inf
+    numbers[TOP_VALUE] = numbers[VALUE]
+    if control[BASED] == 0:
+        numbers[BASE] = numbers[VALUE]
+    assign(state.bound, upper)
+    assign(state.best, x)
+    assign(state.top, x)
+    for j in range(x.size):
+        state.v[j] = math.nan
+
+
+@kernel
+def ask_oracle(feasible_set, set_work, state, cost, v):
+    """v = argmax <cost, v> over the set below state.bound, or the answer that Python gave; returns the oracle's code.
+
+    A loop that is told NEEDS_SOLVER returns it to Python, which solves for state.cost, and asks again.
+    """
+    if state.control[SUPPLIED]:
+        state.control[SUPPLIED] = 0
+        assign(v, state.candidate)
+        return OK
+    code = lmo(feasible_set, set_work, cost, state.bound, v)
+    if code == NEEDS_SOLVER:
+        assign(state.cost, cost)
+    return code
+
+
+@kernel
+def next_vertex(objective, work, feasible_set, set_work, state, x, additive):
+    """Sets state.v to the oracle's vertex for the current gradient; returns the oracle's code.
+
+    A vertex that is known to be optimal (CURRENT or FOLLOWED) is taken as it is, and one that comes again keeps what
+    the objective has prepared for it.
+    """
+    control = state.control
+    if control[VERTEX] == CURRENT:
+        return OK
+    if control[VERTEX] == FOLLOWED:
+        control[VERTEX] = CURRENT
+        control[N_LMO] += 1
+        return OK
+    while True:
+        code = ask_oracle(feasible_set, set_work, state, work.grad, state.candidate)
+        if code != OK:
+            return code
+        control[N_LMO] += 1
+        if not settle(objective, work, x, state.candidate):
+            break
+    control[VERTEX] = CURRENT
+    v, candidate = state.v, state.candidate
+    changed = False
+    for j in range(v.size):
+        changed |= v[j] != candidate[j]
+        v[j] = candidate[j]
+    if changed:
+        prepare(objective, work, x, v)
+    control[TRACKED] = 0
+    if gradient_rate(objective, work, v, additive, state.rate) and track(feasible_set, set_work, state.rate):
+        control[TRACKED] = 1
+    return OK
+
+
+@kernel
+def after_step(feasible_set, set_work, state, decay, gamma):
+    """The gradient became decay * gradient + gamma * rate: is v still optimal?"""
+    control = state.control
+    control[VERTEX] = STALE
+    if control[TRACKED] and follow(feasible_set, set_work, decay, gamma, state.bound, state.v):
+        control[VERTEX] = FOLLOWED
+
+
+@kernel
+def note_top(state, x):
+    """Remembers the iterate of the largest value."""
+    if state.numbers[VALUE] > state.numbers[TOP_VALUE]:
+        state.numbers[TOP_VALUE] = state.numbers[VALUE]
+        assign(state.top, x)
