@@ -39,7 +39,7 @@ from drsub_fast.solvers.multi_start import multi_start
 from drsub_fast.solvers.run import solver_upper
 
 #: Largest number of variables for `dnn_bound` by the interior point; for more of them the first-order method serves.
-DNN_MAX_VARIABLES = 60
+DNN_MAX_VARIABLES = 40
 #: It stops this near to the relaxation's value, relative.
 _FIRST_ORDER_GAP = 1e-3
 
@@ -180,6 +180,7 @@ def dnn_bound(f: Quadratic, P: FeasibleSet, time_limit: float | None = None) -> 
     ------
     UnsupportedError
         For another objective or set.
+
     Examples
     --------
     >>> import drsub_fast as ds

@@ -32,7 +32,7 @@ from drsub_fast.proofs.doubly_nonnegative import certificate, complementarity, i
 from drsub_fast.proofs.first_order import multipliers
 from drsub_fast.proofs.program import interval_bound, smaller_box, unit_form
 from drsub_fast.proofs.safe_bound import relaxation, safe_bound
-from drsub_fast.proofs.search import best_first, time_left, tolerance
+from drsub_fast.proofs.search import Interrupted, best_first, time_left, tolerance
 
 #: What a relaxation has after some steps: its ``certificate``, a value ``reached`` that its bound cannot fall below by
 #: more than ``error``, and ``Z`` (n + 1, n + 1).
@@ -144,7 +144,10 @@ def branch_and_bound(program: Any, incumbent: Any, limits: Any) -> Any:
         # A step takes seconds for many variables: none is begun that would end after the time limit.
         while (left := time_left(limits)) is None or left > step_time:
             began = time.perf_counter()
-            step = next(steps, None)
+            try:
+                step = next(steps, None)
+            except KeyboardInterrupt:
+                raise Interrupted(bound) from None
             step_time = time.perf_counter() - began
             stuck = step is None
             if stuck and last is None:

@@ -22,6 +22,14 @@ Limits = namedtuple("Limits", "gap floor deadline max_nodes")
 Proof = namedtuple("Proof", "bound n_nodes status")
 
 
+class Interrupted(Exception):
+    """Ctrl-C while a node was being bounded; ``bound`` is what had been proved about the node."""
+
+    def __init__(self, bound):
+        super().__init__(bound)
+        self.bound = bound
+
+
 class Incumbent:
     """The best feasible point known, and the local solver that improves on it.
 
@@ -69,7 +77,8 @@ def best_first(
     bound_node : callable
         ``bound_node(node, bound) -> (bound, children)``: a bound no larger than the parent's and the children:
         none if the node holds nothing better than the bound, which is no better than the incumbent by
-        more than the tolerance, or its optimum; None if the time was up before that was known.
+        more than the tolerance, or its optimum; None if the time was up before that was known. It may raise
+        `Interrupted`.
     incumbent : Incumbent
         A feasible point; ``bound_node`` replaces it by better ones.
     limits : Limits
@@ -92,7 +101,12 @@ def best_first(
                 status = Status.NODE_LIMIT
                 break
             negative, order, node = nodes[0]
-            bound, children = bound_node(node, -negative)
+            try:
+                bound, children = bound_node(node, -negative)
+            except Interrupted as interrupted:
+                heapq.heapreplace(nodes, (-interrupted.bound, order, node))
+                status = Status.INTERRUPTED
+                break
             n_nodes += 1
             if children is None:
                 heapq.heapreplace(nodes, (-bound, order, node))

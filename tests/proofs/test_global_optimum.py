@@ -272,6 +272,27 @@ def test_an_interrupt_returns_what_there_is(monkeypatch):
     assert best <= r.upper_bound < np.inf
 
 
+@pytest.mark.parametrize("largest", [0, 48])
+def test_an_interrupt_keeps_what_the_node_has_proved(monkeypatch, largest):
+    f, P = random_instance(1, 6, 4)
+    best = known_maximum(f, P)
+    linear = ds.certificates.linear_bound(f, P)
+    complete, calls = quadratic.safe_bound, []
+
+    def interrupted(data, W):
+        calls.append(1)
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return complete(data, W)
+
+    monkeypatch.setattr(quadratic, "_INTERIOR", largest)
+    monkeypatch.setattr(quadratic, "safe_bound", interrupted)
+    monkeypatch.setattr("drsub_fast.proofs.doubly_nonnegative.safe_bound", interrupted)
+    r = ds.global_maximum(f, P, gap=1e-9)
+    assert r.status is ds.Status.INTERRUPTED
+    assert best - 1e-12 <= r.upper_bound < min(linear, best + 0.2 * abs(best))
+
+
 def test_an_interrupt_among_the_starts_ends_the_run(monkeypatch):
     f, P = random_instance(1, 6, 4)
     best = ds.global_maximum(f, P).value
