@@ -1,6 +1,11 @@
 """Continuous DR-submodular maximisation over down-closed convex sets."""
+# ruff: noqa: E402 - what Ctrl-C does to the command is said before the imports, which take their time
 
 from importlib import import_module
+
+from drsub_fast._start import end_quietly
+
+end_quietly()
 
 from drsub_fast import certificates, instances, reference
 from drsub_fast.apriori import Constants, constants, frank_wolfe_gap_bound, nonmonotone_bound, two_phase_bound

@@ -11,7 +11,7 @@ from contextlib import closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,12 @@ _CHUNK_SIZE = 16
 _NO_GUARANTEE = Guarantee(None, "none: the problem was not solved")
 
 
+class Failure(NamedTuple):
+    """Takes the place of a problem that cannot be made: its result has the status FAILED and this message."""
+
+    message: str
+
+
 def unsolved(n: int, method: Any, message: Any) -> Any:
     """The result of a problem that failed."""
     x = np.full(n, np.nan)
@@ -45,7 +51,11 @@ def _solve_chunk(method, options, on_error, first, problems):
     """Results of the problems first, first + 1, ..; runs in a worker."""
     results = []
     with one_blas_thread():
-        for i, (f, P, *own) in enumerate(problems, first):
+        for i, problem in enumerate(problems, first):
+            if isinstance(problem, Failure):
+                results.append(unsolved(0, method, problem.message))
+                continue
+            f, P, *own = problem
             try:
                 result = maximize(f, P, **({"method": method, "bound": "cheap"} | options | (own[0] if own else {})))
             except Exception as error:
@@ -61,6 +71,8 @@ def _solve_chunk(method, options, on_error, first, problems):
 
 def _as_problem(problem):
     """A pair (f, P) or a triple (f, P, options)."""
+    if isinstance(problem, Failure):
+        return problem
     problem = tuple(problem) if isinstance(problem, (tuple, list)) else (problem,)
     if len(problem) not in (2, 3) or (len(problem) == 3 and not isinstance(problem[2], dict)):
         raise TypeError("a problem is a pair (objective, set) or a triple (objective, set, dict of options)")

@@ -395,11 +395,11 @@ def maximize_stacked(
     'COMPLETED'
     """
     began = time.perf_counter()
-    settings = {
-        "objective": objective, "set": set, "method": method, "max_iter": max_iter, "tol": tol, "step_size": step_size,
-        "subroutine": subroutine, "n_starts": n_starts, "seed": seed, "lmo": lmo, "time_limit": time_limit,
-        "on_error": on_error, "trace": trace,
-    }  # fmt: skip
+    settings = stack_settings(
+        objective=objective, set=set, method=method, max_iter=max_iter, tol=tol, step_size=step_size,
+        subroutine=subroutine, n_starts=n_starts, seed=seed, lmo=lmo, time_limit=time_limit, on_error=on_error,
+        trace=trace,
+    )  # fmt: skip
     arrays = {name: data for name, data in (arrays | {"curvature": curvature}).items() if data is not None}
     checked = _checked(settings, arrays)
     problems, method, max_iter, options, *_ = checked
@@ -427,6 +427,13 @@ def maximize_stacked(
     return replace(answers, time=time.perf_counter() - began)
 
 
+def stack_settings(**given: Any) -> dict[str, Any]:
+    """Arguments of `maximize_stacked` that say how a stack is solved: those given, and the defaults of the others."""
+    others = {"executor", "n_jobs", "checkpoint", "progress", "curvature", "arrays"}
+    parameters = signature(maximize_stacked).parameters
+    return {name: given.get(name, item.default) for name, item in parameters.items() if name not in others}
+
+
 def stacked_results(
     stack: Any, settings: dict[str, Any], executor: Any = None, n_jobs: Any = None, checkpoint: Any = None
 ) -> Generator[Any, None, None]:
@@ -436,7 +443,7 @@ def stacked_results(
     ----------
     stack : Stack
     settings : dict
-        Arguments of `maximize_stacked` beside the arrays.
+        Made by `stack_settings`.
     executor, n_jobs, checkpoint
         As there.
 
@@ -446,6 +453,8 @@ def stacked_results(
         After Ctrl-C.
     """
     workers = worker_count(n_jobs) if executor is None or n_jobs is not None else workers_of(executor)
+    example = {name: np.broadcast_to(np.zeros((), kind), (1, *shape)) for name, (kind, shape) in stack.rows.items()}
+    _checked(settings, example | stack.shared)
     size, store = stack.size(HELD if executor is None else SENT), None
     if checkpoint is not None:
         inputs = fingerprint(settings, stack.shared, stack.rows, stack.count)

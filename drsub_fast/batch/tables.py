@@ -3,38 +3,45 @@
 Columns: ``value``, ``fw_gap``, ``upper_bound``, ``status`` (its name), ``n_iter``, ``n_lmo``, ``message`` and ``x``. In
 Parquet x is a list for each row. In ``.npz`` it is an array (B, n), or, for problems of several sizes, the points
 one after the other, with row i at ``x[x_start[i] : x_start[i + 1]]``.
+
+Rows are written as they come, Parquet's as a row group, those of ``.npz`` to a temporary file for each column, which
+become one archive at the end. The table is written beside the file, which it replaces when it is whole.
 """
 
+import os
+import tempfile
+import zipfile
 from collections.abc import Iterable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from drsub_fast._checks import described, one_of
-from drsub_fast.batch.stacked import StackedResult
+from drsub_fast.batch.stacked_result import StackedResult
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.result import Result
 
-KINDS = (".npz", ".parquet")
+_FLOATS, _INTEGERS = ("value", "fw_gap", "upper_bound"), ("n_iter", "n_lmo")
 
 
 def _columns(results):
-    """Columns by name, and the list of the points."""
+    """Columns by name, and the points: one after the other, and the length of each."""
     if isinstance(results, StackedResult):
-        names = ("value", "fw_gap", "upper_bound", "n_iter", "n_lmo")
-        columns = {name: getattr(results, name) for name in names}
-        statuses, points = results.status, results.x
+        columns = {name: getattr(results, name) for name in (*_FLOATS, *_INTEGERS)}
+        statuses, points = results.status, results.x.ravel()
+        lengths = np.full(len(results), results.x.shape[1])
         messages = [results.messages.get(i, "") for i in range(len(results))]
     else:
-        columns = {name: np.array([getattr(r, name) for r in results], float)
-                   for name in ("value", "fw_gap", "upper_bound")}  # fmt: skip
-        columns |= {name: np.array([getattr(r, name) for r in results], np.int64) for name in ("n_iter", "n_lmo")}
-        statuses, points = [r.status for r in results], [r.x for r in results]
+        columns = {name: np.array([getattr(r, name) for r in results], float) for name in _FLOATS}
+        columns |= {name: np.array([getattr(r, name) for r in results], np.int64) for name in _INTEGERS}
+        statuses, points = [r.status for r in results], np.concatenate([*(r.x for r in results), np.zeros(0)])
+        lengths = np.array([len(r.x) for r in results], np.int64)
         messages = [r.message for r in results]
     columns["status"] = np.array([status.name for status in statuses], dtype=np.str_)
     columns["message"] = np.array(messages, dtype=np.str_)
-    return columns, points
+    return columns, points, lengths
 
 
 def _as_results(results):
@@ -48,13 +55,155 @@ def _as_results(results):
     return results
 
 
+class _Column:
+    """A column in a temporary file, of parts whose types may differ in width."""
+
+    def __init__(self, folder):
+        self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by the table
+        self.parts = []
+
+    def add(self, array):
+        """Appends the entries."""
+        self.parts.append((array.dtype, array.size))
+        self.file.write(np.ascontiguousarray(array).view(np.uint8).data)
+
+    def write(self, archive, name, shape=None):
+        """Writes the column as a member of an archive, as an array of that shape."""
+        kind = np.result_type(*(dtype for dtype, _ in self.parts))
+        member = zipfile.ZipInfo(f"{name}.npy")
+        # Numbers do not get smaller, and packing them takes as long as the problems.
+        member.compress_type = zipfile.ZIP_DEFLATED if kind.kind == "U" else zipfile.ZIP_STORED
+        shape = (sum(size for _, size in self.parts),) if shape is None else shape
+        self.file.seek(0)
+        with archive.open(member, "w", force_zip64=True) as stream:
+            header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(stream, header)
+            for dtype, size in self.parts:
+                part = np.frombuffer(self.file.read(dtype.itemsize * size), dtype) if size else np.zeros(0, dtype)
+                stream.write(part.astype(kind, copy=False).tobytes())
+
+
+class _Npz:
+    def __init__(self, path):
+        self.path, self.columns, self.lengths = path, {}, []
+
+    def add(self, columns, points, lengths):
+        """Appends rows."""
+        for name, column in (columns | {"x": points}).items():
+            if name not in self.columns:
+                self.columns[name] = _Column(self.path.parent)
+            self.columns[name].add(column)
+        self.lengths.append(lengths)
+
+    def finish(self):
+        """Writes the archive."""
+        lengths = np.concatenate(self.lengths)
+        same = len(set(lengths.tolist())) == 1
+        with zipfile.ZipFile(self.path, "w") as archive:
+            for name, column in self.columns.items():
+                column.write(archive, name, (len(lengths), int(lengths[0])) if name == "x" and same else None)
+            if not same:
+                starts = _Column(self.path.parent)
+                with starts.file:
+                    starts.add(np.cumsum([0, *lengths.tolist()]))
+                    starts.write(archive, "x_start")
+
+    def close(self):
+        """Frees the temporary files."""
+        for column in self.columns.values():
+            column.file.close()
+
+
+def _parquet():
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise UnsupportedError("Parquet files need pyarrow: pip install 'drsub_fast[parquet]'") from None
+    return pyarrow
+
+
+class _Parquet:
+    def __init__(self, path):
+        self.path, self.writer = path, None
+
+    def add(self, columns, points, lengths):
+        """Writes rows as a row group."""
+        pyarrow = _parquet()
+        x = pyarrow.ListArray.from_arrays(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), points)
+        table = pyarrow.table({**{name: pyarrow.array(column) for name, column in columns.items()}, "x": x})
+        if self.writer is None:
+            self.writer = pyarrow.parquet.ParquetWriter(self.path, table.schema)
+        self.writer.write_table(table)
+
+    def finish(self):
+        """Writes the end of the file."""
+        self.writer.close()
+
+    def close(self):
+        """Frees the file."""
+        if self.writer is not None:
+            self.writer.close()
+
+
+KINDS = {".npz": _Npz, ".parquet": _Parquet}
+
+
+def check_table(path):
+    """Raises an error if a table cannot be written: ValueError for another kind of file, `UnsupportedError` without
+    pyarrow, IsADirectoryError for a folder."""
+    kind = one_of(Path(path).suffix.lower(), "kind of file", tuple(KINDS))
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the name of a file for the results")
+    if kind == ".parquet":
+        _parquet()
+
+
+@contextmanager
+def open_table(path, beside=None):
+    """A function that appends results to a table, ``add(results, **extra)``; the file is there at the end.
+
+    Parameters
+    ----------
+    path : path
+        As in `write_results`. If the context is left by an exception, what was there before is kept.
+    beside : path, optional
+        Where the table is written until it is whole: in a folder of the same disk that exists when the first results
+        come.
+    """
+    check_table(path)
+    path = Path(path)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.partial") if beside is None else Path(beside)
+    table = KINDS[path.suffix.lower()](beside)
+
+    def add(results, **extra):
+        columns, points, lengths = _columns(results if isinstance(results, StackedResult) else _as_results(results))
+        for name, column in extra.items():
+            if name in columns or name in ("x", "x_start"):
+                raise ValueError(f"{name} is a column of every table: give another name")
+            columns[name] = np.asarray(column)
+            if columns[name].shape != lengths.shape or columns[name].dtype.hasobject:
+                raise ValueError(f"{name} must be {len(lengths)} numbers or texts, one for each problem")
+        table.add(columns, points, lengths)
+
+    try:
+        yield add
+        table.finish()
+        with open(beside, "rb") as whole:
+            os.fsync(whole.fileno())
+        os.replace(beside, path)
+    finally:
+        table.close()
+        beside.unlink(missing_ok=True)
+
+
 def write_results(path: str | Path, results: Any, **extra: Any) -> None:
     """Writes the results of a batch as a table.
 
     Parameters
     ----------
     path : path
-        Ends in ``.npz``, or in ``.parquet`` (needs the extra "parquet").
+        Ends in ``.npz``, or in ``.parquet`` (needs the extra "parquet"). It is written beside, and renamed.
     results : StackedResult or list of Result
         From `maximize_stacked` or `maximize_many`.
     **extra : array_like, shape (B,)
@@ -67,24 +216,5 @@ def write_results(path: str | Path, results: Any, **extra: Any) -> None:
     UnsupportedError
         For Parquet without pyarrow.
     """
-    path = Path(path)
-    kind = one_of(path.suffix.lower(), "kind of file", KINDS)
-    if not isinstance(results, StackedResult):
-        results = _as_results(results)
-    columns, points = _columns(results)
-    columns |= {name: np.asarray(column) for name, column in extra.items()}
-    if kind == ".npz":
-        if isinstance(points, np.ndarray) or len(set(map(len, points))) == 1:
-            columns["x"] = np.array(points)
-        else:
-            columns["x"] = np.concatenate([*points, np.zeros(0)])
-            columns["x_start"] = np.cumsum([0, *map(len, points)])
-        np.savez_compressed(path, **columns)
-        return
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UnsupportedError("Parquet files need pyarrow: pip install 'drsub_fast[parquet]'") from None
-    table = pyarrow.table({**{name: pyarrow.array(column) for name, column in columns.items()}, "x": list(points)})
-    pyarrow.parquet.write_table(table, path)
+    with open_table(path) as add:
+        add(results, **extra)

@@ -4,61 +4,49 @@ import logging
 import shutil
 import sys
 import time
-import zipfile
 from collections import Counter
 from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from drsub_fast._checks import first_few
-from drsub_fast.batch.many import maximize_iter, unsolved
-from drsub_fast.batch.problem_stack import arguments_of_stack
-from drsub_fast.batch.stacked import maximize_stacked, problems_of_stack
-from drsub_fast.batch.tables import KINDS, write_results
+from drsub_fast.batch.many import Failure, maximize_iter
+from drsub_fast.batch.stack_files import read_stack
+from drsub_fast.batch.stacked import stack_settings, stacked_results
+from drsub_fast.batch.tables import KINDS, check_table, open_table
+from drsub_fast.cli.options import add_options, given_options
+from drsub_fast.cli.progress import shown_progress
 from drsub_fast.engine.threads import worker_count
 from drsub_fast.errors import CheckpointError, UnsupportedError
-from drsub_fast.methods import METHODS
 from drsub_fast.problems.files import PROBLEM_FILES, kind_of_file, read_problem
 from drsub_fast.result import Status
 
 FAILURES, INTERRUPTED = 1, 130
 
+#: Results of problem files that are written to the table at a time.
+_ROWS = 1000
 
 DESCRIPTION = (
-    "Solves many problems: an .npz file of stacked arrays (H, h, c, L, factor; A, b, k, upper, each "
-    "with one more axis in front), folders, or problem files as for solve. Finished chunks are kept in "
-    "OUT.checkpoint until the end. Exit status 1 if any problem failed; the failures are listed in the output."
+    "Solves many problems: stacked arrays (H, h, c, L, factor; A, b, k, upper and those of other kinds, each with one "
+    "more axis in front) in an .npz file or in a folder of .npy files of these names, which are read in pieces; "
+    "folders of problem files; or problem files as for solve. Finished chunks are kept in OUT.checkpoint until the "
+    "end. Exit status 1 if any problem failed; the failures are listed in the output. How far it is stands on standard "
+    "error, as a bar on a terminal, else as a line a minute."
 )
 
 
 def add_arguments(parser: Any) -> None:
     """Adds the arguments of the subcommand."""
-    parser.add_argument("input", nargs="+", type=Path, metavar="INPUT", help="stacked .npz, folder, or problem files")
+    parser.add_argument("input", nargs="+", type=Path, metavar="INPUT", help="stack, folder, or problem files")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="results, .npz or .parquet")
-    parser.add_argument("--method", choices=["auto", *METHODS], default="auto", metavar="METHOD",
-                        help=f"auto (default), {', '.join(METHODS)}")  # fmt: skip
-    parser.add_argument("--max-iter", type=int, metavar="N", help="steps of the method")
+    add_options(parser)
     parser.add_argument("--jobs", type=int, metavar="N", help="threads; all processors by default")
     parser.add_argument("--resume", action="store_true", help="go on where an earlier run of the same batch stopped")
     parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster to solve on, tcp://HOST:PORT")
-
-
-def _stack(path):
-    """The arrays of a file of stacked problems, or None if it is something else."""
-    if path.suffix.lower() != ".npz" or not path.is_file():
-        return None
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-    except (ValueError, zipfile.BadZipFile):
-        return None  # its reader says why
-    return arguments_of_stack(arrays)
 
 
 def _files(inputs):
@@ -75,7 +63,7 @@ def _files(inputs):
 
 @contextmanager
 def _cluster(address, n_jobs):
-    """Options of `maximize_iter` that say where the work is done: in threads, or on a Dask cluster."""
+    """Arguments that say where the work is done: in threads, or on a Dask cluster."""
     if address is None:
         yield {"n_jobs": n_jobs}
         return
@@ -84,117 +72,139 @@ def _cluster(address, n_jobs):
     except ImportError:
         raise UnsupportedError("--dask needs distributed: pip install 'drsub_fast[dask]'") from None
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # the command reports what goes wrong
+    print(f"drsub-fast: connecting to the scheduler at {address}", file=sys.stderr)
     with Client(address) as client:
         threads = sum(client.nthreads().values())
         if threads == 0:
-            print(f"drsub-fast: the cluster at {address} has no workers yet", file=sys.stderr)
+            print(f"drsub-fast: the cluster at {address} has no workers yet: waiting for one", file=sys.stderr)
         try:
-            yield {"executor": client.get_executor(), "n_jobs": n_jobs or threads or None}
+            # By default Dask names a task by a digest of its arguments, which costs more than to send them.
+            yield {"executor": client.get_executor(pure=False), "n_jobs": n_jobs or threads or None}
         except CancelledError:
             raise ConnectionError(f"the scheduler at {address} is gone; --resume goes on from what is done") from None
         except KilledWorker as error:
             raise ConnectionError(f"workers at {address} died: {error}; --resume goes on from what is done") from None
 
 
-class _Problems:
-    """Problems that are made when their turn comes.
+class _FileProblems:
+    """The problems of files, read when their turn comes, and the way back from their results."""
 
-    ``failed`` has the results of those that cannot be made, ``shifts`` the lower bounds that were moved to 0, by index.
-    """
-
-    def __init__(self, makers, n, method):
-        self.makers, self.n, self.method = makers, n, method
-        self.failed, self.shifts = {}, {}
+    def __init__(self, paths):
+        self.paths, self.problems = paths, {}
 
     def __len__(self):
-        return len(self.makers)
+        return len(self.paths)
 
     def __iter__(self):
-        for i, make in enumerate(self.makers):
+        for i, path in enumerate(self.paths):
             try:
-                problem = make()
-            except (OSError, ValueError, TypeError) as error:
-                self.failed[i] = unsolved(self.n, self.method, str(error))
+                problem = read_problem(path)
+            except Exception as error:  # whatever is wrong with one file is no reason to lose the others
+                text = str(error)
+                yield Failure(text if str(path) in text else f"{path}: {type(error).__name__}: {text}")
                 continue
-            if problem.shift is not None:
-                self.shifts[i] = problem.shift
+            self.problems[i] = problem.shift, problem.minimize
             yield problem.f, problem.P
 
-    def in_order(self, solved):
-        """Results of all problems, in the coordinates of their sources; None where ``solved`` ends early."""
-        solved = iter(solved)
-        for i in range(len(self)):
-            result = self.failed.get(i) or next(solved, None)
-            yield replace(result, x=result.x + self.shifts[i]) if result is not None and i in self.shifts else result
+    def in_files(self, i, result):
+        """The result of problem i in the coordinates and the sense of its file, and that sense."""
+        shift, minimize = self.problems.pop(i, (None, False))
+        if shift is not None:
+            result = replace(result, x=result.x + shift)
+        if minimize:
+            result = replace(result, value=-result.value, upper_bound=-result.upper_bound)
+        return result, "minimize" if minimize else "maximize"
 
 
-def _solve_one_by_one(makers, names, n, method, args, options, folder):
-    """(results, names, interrupted) of problems of any kinds; those without a result after Ctrl-C are left out.
+def _of_files(paths, args, options, where, folder, bar):
+    """(results, columns) of problem files, some at a time."""
+    problems = _FileProblems(paths)
+    results = maximize_iter(problems, args.method, checkpoint=folder, **where, **options)
+    with closing(results):
+        rows, senses = [], []
+        for i, result in enumerate(results):
+            result, sense = problems.in_files(i, result)
+            rows.append(result)
+            senses.append(sense)
+            bar(1)
+            if len(rows) == _ROWS or i + 1 == len(paths):
+                names = [str(path) for path in paths[i + 1 - len(rows) : i + 1]]
+                yield rows, {"name": names, "sense": senses}
+                rows, senses = [], []
 
-    One that cannot be made is a problem of ``n`` variables that failed.
-    """
-    problems = _Problems(makers, n, method)
-    results, interrupted = [], False
-    with _cluster(args.dask, args.jobs) as where:
-        iterator = maximize_iter(problems, method, checkpoint=folder, **where, **options)
-        with closing(iterator), tqdm(total=len(problems), unit="problem", disable=None, leave=False) as bar:
-            try:
-                for result in iterator:
-                    results.append(result)
-                    bar.update()
-            except KeyboardInterrupt:
-                interrupted = True
-    done = [
-        (result, name) for result, name in zip(problems.in_order(results), names, strict=True) if result is not None
-    ]
-    return [result for result, _ in done], [name for _, name in done], interrupted
+
+def _of_stack(stack, settings, where, folder, bar):
+    """(results, columns) of a stack, piece by piece."""
+    first = 0
+    with closing(stacked_results(stack, settings, checkpoint=folder, **where)) as parts:
+        for part in parts:
+            yield part, {"name": [f"problem {i}" for i in range(first, first + len(part))]}
+            first += len(part)
+            bar(len(part))
+
+
+class _Tally:
+    """What the summary says of a batch."""
+
+    def __init__(self):
+        self.count, self.statuses, self.worst, self.failed = 0, Counter(), np.nan, []
+
+    def add(self, results, names):
+        """Takes results into account."""
+        stacked = not isinstance(results, list)
+        statuses = results.status.tolist() if stacked else [result.status for result in results]
+        gaps = results.fw_gap if stacked else np.array([result.fw_gap for result in results])
+        self.count += len(statuses)
+        self.statuses.update(statuses)
+        self.worst = np.fmax(self.worst, np.fmax.reduce(gaps, initial=np.nan))
+        self.failed += [name for name, status in zip(names, statuses, strict=True) if status is Status.FAILED]
+
+    def show(self, seconds):
+        """Prints the summary."""
+        print(f"{self.count} problems in {seconds:.2f} s ({self.count / seconds:.0f} a second)")
+        for name, number in sorted((status.name, number) for status, number in self.statuses.items()):
+            print(f"{name:14}{number}")
+        if np.isfinite(self.worst):
+            print(f"{'worst gap':14}{self.worst:.3g}")
 
 
 def run(args: Any) -> Any:
     """Solves a batch, writes its table, prints a summary."""
     if args.out.suffix.lower() not in KINDS:
         raise ValueError(f"--out {args.out}: the results are written as {' or '.join(KINDS)}")
+    check_table(args.out)
+    worker_count(args.jobs)
+    options = given_options(args)
     folder = args.out.with_name(args.out.name + ".checkpoint")
     if folder.exists() and not args.resume:
         raise CheckpointError(f"{folder} is left from an earlier run: give --resume to go on with it, or delete it")
-    worker_count(args.jobs)
-    options = {} if args.max_iter is None else {"max_iter": args.max_iter}
-    arrays = _stack(args.input[0]) if len(args.input) == 1 else None
-    began = time.perf_counter()
-    if arrays is None:
-        paths = list(_files(args.input))
-        makers = [partial(read_problem, path) for path in paths]
-        names = [str(path) for path in paths]
-        results, names, interrupted = _solve_one_by_one(makers, names, 0, args.method, args, options, folder)
-    elif args.dask is not None:
-        makers, n = problems_of_stack(**arrays)
-        names = [f"problem {i}" for i in range(len(makers))]
-        method = "multi-start" if args.method == "auto" else args.method  # as for a stack without Dask
-        results, names, interrupted = _solve_one_by_one(makers, names, n, method, args, options, folder)
-    else:
-        results = maximize_stacked(
-            **arrays, method=args.method, n_jobs=args.jobs, checkpoint=folder, progress=sys.stderr.isatty(), **options
-        )
-        names = [f"problem {i}" for i in range(len(results))]
-        interrupted = Status.INTERRUPTED in results.status.tolist()
-    seconds = time.perf_counter() - began
-    if isinstance(results, list):
-        statuses, gaps = [r.status for r in results], np.array([r.fw_gap for r in results])
-    else:
-        statuses, gaps = results.status.tolist(), results.fw_gap
-    print(f"{len(names)} problems in {seconds:.2f} s ({len(names) / seconds:.0f} a second)")
-    for name, number in sorted(Counter(status.name for status in statuses).items()):
-        print(f"{name:14}{number}")
-    if np.isfinite(gaps).any():
-        print(f"{'worst gap':14}{np.nanmax(gaps):.3g}")
-    if interrupted:
+    stack, kinds = read_stack(args.input[0]) if len(args.input) == 1 else (None, {})
+    paths = None if stack is not None else list(_files(args.input))
+    began, tally = time.perf_counter(), _Tally()
+    try:
+        with (
+            _cluster(args.dask, args.jobs) as where,
+            open_table(args.out, folder / "table.partial") as add,
+            shown_progress(stack.count if paths is None else len(paths)) as bar,
+        ):
+            if paths is None:
+                settings = stack_settings(method=args.method, **kinds, **options)
+                parts = _of_stack(stack, settings, where, folder, bar)
+            else:
+                parts = _of_files(paths, args, options, where, folder, bar)
+            with closing(parts):
+                for results, columns in parts:
+                    add(results, **columns)
+                    tally.add(results, columns["name"])
+    except KeyboardInterrupt:
+        tally.show(time.perf_counter() - began)
         print(f"drsub-fast: interrupted; --resume goes on from {folder}", file=sys.stderr)
         return INTERRUPTED
-    write_results(args.out, results, name=names)
     shutil.rmtree(folder)
+    tally.show(time.perf_counter() - began)
     print(f"{'results':14}{args.out}")
-    failed = [name for name, status in zip(names, statuses, strict=True) if status is Status.FAILED]
-    if failed:
-        print(f"drsub-fast: {len(failed)} problems failed: {first_few(failed)}; see 'message'", file=sys.stderr)
+    if tally.failed:
+        names = first_few(tally.failed)
+        print(f"drsub-fast: {len(tally.failed)} problems failed: {names}; see 'message'", file=sys.stderr)
         return FAILURES
     return 0

@@ -8,6 +8,7 @@ import importlib
 import sys
 
 from drsub_fast import __version__
+from drsub_fast._start import raise_interrupts
 from drsub_fast.errors import OracleError
 
 INTERRUPTED = 130
@@ -64,6 +65,7 @@ def main(argv: list[str] | None = None) -> int | str | None:
         args = _parser(name, module).parse_args(argv)
     except SystemExit as stop:
         return stop.code
+    raise_interrupts()
     try:
         return module.run(args)
     except KeyboardInterrupt:

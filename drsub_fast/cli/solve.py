@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from drsub_fast._kinds import OBJECTIVES, SETS
-from drsub_fast.methods import METHODS, maximize, options_of
+from drsub_fast.cli.options import add_options, given_options
+from drsub_fast.methods import maximize
 from drsub_fast.problems.files import read_problem, write_result
 
 INTERRUPTED = 130
@@ -21,30 +22,15 @@ DESCRIPTION = (
 def add_arguments(parser: Any) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("file", type=Path, metavar="FILE", help="problem: .npz, .mat, .mps, .lp, .qplib ..")
-    parser.add_argument("--method", choices=["auto", *METHODS], default="auto", metavar="METHOD",
-                        help=f"auto (default), {', '.join(METHODS)}")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result here, .npz or .json")
-    for name, kind, text in (
-        ("max_iter", int, "steps of the method"),
-        ("tol", float, "gap at which to stop, in units of f"),
-        ("time_limit", float, "seconds"),
-        ("n_starts", int, "starts of multi-start"),
-        ("seed", int, "seed of multi-start"),
-    ):
-        option = "--" + name.replace("_", "-")
-        parser.add_argument(option, dest=name, type=kind, metavar=kind.__name__.upper(), help=text)
+    add_options(parser)
 
 
 def run(args: Any) -> Any:
     """Solves a file's problem and prints what the answer is worth."""
     if args.out is not None and args.out.suffix.lower() not in (".npz", ".json"):
         raise ValueError(f"--out {args.out}: the result is written as .npz or .json")
-    names = ("max_iter", "tol", "time_limit", "n_starts", "seed")
-    options = {name: value for name in names if (value := getattr(args, name)) is not None}
-    accepted = options_of(args.method)
-    for name in options:
-        if name not in accepted:
-            raise ValueError(f"method {args.method} has no option --{name.replace('_', '-')}")
+    options = given_options(args)
     problem = read_problem(args.file)
     result = maximize(problem.f, problem.P, method=args.method, **options)
     ratio = "" if result.ratio != result.ratio else f" (value / bound = {result.ratio:.4f})"

@@ -8,6 +8,7 @@ import errno
 import math
 import zipfile
 import zlib
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -45,27 +46,39 @@ def load_npz(path: Any) -> Any:
 
 def _read_member(archive, member, name):
     """The array of one member."""
+    try:
+        with opened_member(archive, member, name) as (stream, *_):
+            stream.seek(0)
+            return np.lib.format.read_array(stream, allow_pickle=False)
+    except (ValueError, TypeError, zipfile.BadZipFile, EOFError, zlib.error, OverflowError) as error:
+        raise ValueError(f"{name} cannot be read: {error}") from None
+
+
+@contextmanager
+def opened_member(archive, member, name):
+    """(stream at the first entry, shape, whether columns come first, type) of the array that is a member."""
     if member.flag_bits & 1:
         raise ValueError(f"{name} is encrypted")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{name} is packed by a method that .npz files do not have")
     if member.file_size > _PACKING * member.compress_size + 64:
         raise ValueError(f"{name} is damaged: {member.compress_size} bytes cannot hold {member.file_size}")
-    try:
-        with archive.open(member) as stream:
-            version = np.lib.format.read_magic(stream)
-            if version not in _HEADERS:
-                raise ValueError(f"version {version} of the format is not supported")
-            shape, _, dtype = _HEADERS[version](stream)
-            if dtype.hasobject:
-                raise ValueError("Object arrays cannot be loaded: they hold Python code")
-            promised, there = dtype.itemsize * math.prod(shape), member.file_size - stream.tell()
-            if min(shape, default=0) < 0 or promised != there:
-                raise ValueError(f"an array of shape {shape} takes {promised} bytes, the file has {there}")
-            stream.seek(0)
-            return np.lib.format.read_array(stream, allow_pickle=False)
-    except (ValueError, TypeError, zipfile.BadZipFile, EOFError, zlib.error, OverflowError) as error:
-        raise ValueError(f"{name} cannot be read: {error}") from None
+    with archive.open(member) as stream:
+        yield stream, *read_header(stream, member.file_size)
+
+
+def read_header(stream, size):
+    """(shape, whether columns come first, type) of the array in a stream of ``size`` bytes, which it fills."""
+    version = np.lib.format.read_magic(stream)
+    if version not in _HEADERS:
+        raise ValueError(f"version {version} of the format is not supported")
+    shape, in_columns, dtype = _HEADERS[version](stream)
+    if dtype.hasobject:
+        raise ValueError("Object arrays cannot be loaded: they hold Python code")
+    promised, there = dtype.itemsize * math.prod(shape), size - stream.tell()
+    if min(shape, default=0) < 0 or promised != there:
+        raise ValueError(f"an array of shape {shape} takes {promised} bytes, the file has {there}")
+    return shape, in_columns, dtype
 
 
 def _joined(arrays):

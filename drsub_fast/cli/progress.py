@@ -1,0 +1,35 @@
+"""How far a long command is: a bar on a terminal, a line a minute elsewhere."""
+
+import sys
+import time
+from contextlib import contextmanager
+
+from tqdm import tqdm
+
+
+class MinuteLines:
+    """Counts problems, and writes a line of how many are done at most every so many seconds."""
+
+    def __init__(self, total, stream, every=60.0, clock=time.monotonic):
+        self.total, self.stream, self.every, self.clock = total, stream, every, clock
+        self.done, self.counted = 0, 0
+        self.last = clock()
+
+    def __call__(self, count):
+        self.done += count
+        now = self.clock()
+        if now - self.last >= self.every:
+            rate = (self.done - self.counted) / (now - self.last)
+            self.stream.write(f"drsub-fast: {self.done} of {self.total} problems, {rate:.3g} a second\n")
+            self.stream.flush()
+            self.last, self.counted = now, self.done
+
+
+@contextmanager
+def shown_progress(total):
+    """A function that counts finished problems, and shows them on standard error."""
+    if not sys.stderr.isatty():
+        yield MinuteLines(total, sys.stderr)
+        return
+    with tqdm(total=total, unit="problem", leave=False) as bar:
+        yield bar.update
