@@ -10,11 +10,9 @@ Numba is imported when code is compiled or loaded, not before. `drsub_fast.engin
 where ``DRSUB_FAST_ENGINE=plain`` asks for it.
 """
 
-import ctypes
 import logging
 import math
 import os
-import signal
 import threading
 import time
 import types
@@ -22,7 +20,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,6 +53,9 @@ _MANY_OPERATIONS = 5_000_000
 #: once a loop is: a program that has solved so much prepares each of its problems, too.
 _helpers, _OFTEN = {}, 10
 
+#: First version of Numba that `drsub_fast.engine.linked` was not tested with.
+_UNTESTED_NUMBA = 0, 69
+
 _state = threading.local()
 
 
@@ -84,19 +85,13 @@ def engine() -> Any:
     """The module that compiles: `linked`, or `plain` for a Numba that is newer than those tested."""
     import numba
 
-    # By name, since they build on this module.
-    plain = import_module("drsub_fast.engine.plain")
-    import_module("drsub_fast.engine.compiled_lapack")
     chosen = _one_of("DRSUB_FAST_ENGINE", ("linked", "plain"))
-    tested = tuple(map(int, numba.__version__.split(".")[:2])) < plain.UNTESTED
-    if chosen == "linked" and tested:
-        module = import_module("drsub_fast.engine.linked")
-    else:
-        if chosen == "linked":
-            logger.info(
-                "Numba %s is newer than those tested: kernels are compiled by its public means", numba.__version__
-            )
-        module = plain
+    if chosen == "linked" and tuple(map(int, numba.__version__.split(".")[:2])) >= _UNTESTED_NUMBA:
+        chosen = "plain"
+        logger.info("Numba %s is newer than those tested: kernels are compiled by its public means", numba.__version__)
+    # By name, since they build on this module.
+    import_module("drsub_fast.engine.compiled_lapack")
+    module = import_module(f"drsub_fast.engine.{chosen}")
     for call, table in _operations:
         module.add_operation(call, table)
     for kernel in _separates:
@@ -415,54 +410,26 @@ def when_compiling(call: Any, table: Any) -> None:
         engine().add_operation(call, table)
 
 
-class Separate:
+class Separate(NamedTuple):
     """A kernel that is compiled once, not again inside every loop that calls it: see `separate`.
 
     Attributes
     ----------
+    kernel : Kernel
+        The kernel.
+    example : callable
+        Returns arguments of the types that all calls have.
     call : function
         What kernels call.
     """
 
-    def __init__(self, function: Any, example: Any) -> None:
-        self.kernel, self._example = function, example
-        self.name = f"{function.__module__}.{function.__name__}"
-        self.cell, self._lock = ctypes.c_int64(0), threading.Lock()
-        self.callback = ctypes.CFUNCTYPE(ctypes.c_int64)(self.fill)
-
-        def call(*arguments):
-            return function(*arguments)
-
-        def twin(*arguments):
-            return function.interpreted(*arguments)
-
-        call.twin, call.kernel = twin, function
-        self.call = call
-
-    @cached_property
-    def arguments(self) -> Any:
-        """Arguments of the types that all calls have."""
-        return self._example()
-
-    def fill(self) -> Any:
-        """Compiles the kernel and notes its address. Ctrl-C waits meanwhile: it cannot pass through compiled code."""
-        interrupted = False
-        with self._lock:
-            while not self.cell.value:
-                try:
-                    self.cell.value = engine().address(self.kernel, self.arguments)
-                except KeyboardInterrupt:
-                    interrupted = True
-        if interrupted:
-            signal.raise_signal(signal.SIGINT)
-        return self.cell.value
+    kernel: Kernel
+    example: Callable
+    call: Callable
 
 
 def separate(example: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel that is compiled once, not again inside every loop that calls it: for large kernels.
-
-    Compiled code finds its address in a cell in memory. The cell's symbol is registered in every process, so that code
-    from the disk cache is linked to the cell of its process; a call that finds the cell empty fills it.
 
     Parameters
     ----------
@@ -476,15 +443,22 @@ def separate(example: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def decorate(function):
-        kernel = Separate(function, example)
+        def call(*arguments):
+            return function(*arguments)
+
+        def twin(*arguments):
+            return function.interpreted(*arguments)
+
+        call.twin, call.kernel = twin, function
+        kernel = Separate(function, example, call)
         _separates.append(kernel)
         if has_engine():
             engine().add_separate(kernel)
-        return kernel.call
+        return call
 
     return decorate
 
 
-def separate_kernels(names: Any) -> Any:
-    """The separate kernels that have these names."""
-    return [kernel for kernel in _separates if kernel.name in names]
+def call_alone(function: Any, arguments: Any) -> Any:
+    """Calls a kernel that returns an integer from another one, not linked in: it is compiled on its own anyway."""
+    return function(*arguments)

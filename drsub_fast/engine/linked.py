@@ -11,8 +11,10 @@ import hashlib
 import io
 import logging
 import pickle
+import signal
 import sys
-from functools import cache
+import threading
+from functools import cache, cached_property
 from typing import Any
 
 import llvmlite
@@ -28,10 +30,10 @@ from numba.core.registry import CPUDispatcher
 from numba.core.serialize import NumbaPickler
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.core.typing.templates import signature as make_signature
-from numba.extending import lower_builtin, models, register_model, typeof_impl
+from numba.extending import intrinsic, lower_builtin, models, overload, register_model, typeof_impl
 
 from drsub_fast.engine import store
-from drsub_fast.engine.jit import Kernel, compiles_at_once, separate_kernels
+from drsub_fast.engine.jit import Kernel, call_alone, compiles_at_once, compiling
 from drsub_fast.engine.signatures import key_text
 from drsub_fast.errors import UnsupportedError
 
@@ -96,8 +98,8 @@ class _WholeCode(_Code):
     def __init__(self, codegen, name):
         super().__init__(codegen, name)
         self.enable_object_caching()
-        #: Names of the separate kernels that it calls.
-        self.separate_names = []
+        #: Names of the cells of what it calls by its address.
+        self.cells = []
 
     def _optimize_final_module(self):
         for function in self._final_module.functions:
@@ -107,7 +109,7 @@ class _WholeCode(_Code):
                 function.name += ".whole"
         super()._optimize_final_module()
         names = [function.name for function in self._final_module.functions if function.is_declaration]
-        self.separate_names = [name.removesuffix(".cell") for name in names if name.endswith(".cell")]
+        self.cells = [name.removesuffix(".cell") for name in names if name.endswith(".cell")]
 
 
 def _holds_arrays(numba_type):
@@ -212,12 +214,15 @@ class _Cache:
         try:
             reader = _Unpickler(io.BytesIO(payload))
             reader.classes = classes
-            separate_names, content = reader.load()
+            cells, content = reader.load()
+            # Their symbols have to be there before the code that refers to them.
+            cells = [_cell(*described) for described in cells]
             result = self.rebuild(target_context, content)
         except Exception as error:  # whatever the file holds: it costs time, not the answer
             logger.warning("the compiled code in %s does not load, and is made anew: %r", name, error)
             return None
-        _fill(separate_names)
+        for cell in cells:
+            cell.fill()
         return result
 
     def save_overload(self, signature, result):
@@ -228,7 +233,8 @@ class _Cache:
         stream = io.BytesIO()
         writer = _Pickler(stream, protocol=pickle.HIGHEST_PROTOCOL)
         writer.classes = classes
-        writer.dump((getattr(result.library, "separate_names", []), result._reduce()))
+        cells = [_CELLS[name].described() for name in getattr(result.library, "cells", [])]
+        writer.dump((cells, result._reduce()))
         store.save(name, self._kernel.__module__, _stamp(), stream.getvalue())
 
     @staticmethod
@@ -301,6 +307,7 @@ class _LinkedFunction(CPUDispatcher):
         wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         compiler = _compiler(_LinkedCode, kernel.options["apart"], kernel.options["wide"])
         super().__init__(kernel.py_func, {}, _numba_options(kernel) | wrappers, compiler)
+        self.kernel = kernel
         if store.folders()[0]:
             self._cache = _LinkedCache(kernel)
 
@@ -346,20 +353,9 @@ def compile(kernel: Any, arguments: Any) -> Any:
     function = kernel.standalone
     function.compile(signature)
     result = function.overloads[signature]
-    _fill(getattr(result.library, "separate_names", []))
+    for name in getattr(result.library, "cells", []):
+        _CELLS[name].fill()
     return result.entry_point
-
-
-def address(kernel: Any, arguments: Any) -> Any:
-    """Address of the machine code of a kernel, for this process."""
-    compile(kernel, arguments)
-    result = kernel.standalone.overloads[tuple(map(numba.typeof, arguments))]
-    return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
-
-
-def _fill(names):
-    for kernel in separate_kernels(names):
-        kernel.fill()
 
 
 def add_operation(call: Any, table: Any) -> None:
@@ -392,11 +388,85 @@ def _is_plain_data(numba_type):
     return numba_type in (numba.types.float64, numba.types.int64)
 
 
+# Calls by address.
+
+
+class _Cell:
+    """Where compiled code finds the address of a kernel that it does not link in.
+
+    The symbols of the cell and of what fills it are registered in every process, so that code from the disk cache is
+    linked to the cell of its process; a call that finds the cell empty has it filled.
+    """
+
+    def __init__(self, name, kernel, find_signature, is_separate=False):
+        self.name, self.kernel, self._find_signature, self.is_separate = name, kernel, find_signature, is_separate
+        self._address, self._lock = ctypes.c_int64(0), threading.Lock()
+        self._callback = ctypes.CFUNCTYPE(ctypes.c_int64)(self.fill)
+        add_symbol(f"{name}.cell", ctypes.addressof(self._address))
+        add_symbol(f"{name}.fill", ctypes.cast(self._callback, ctypes.c_void_p).value)
+
+    @cached_property
+    def signature(self) -> Any:
+        """Types of the arguments."""
+        return self._find_signature()
+
+    def described(self) -> Any:
+        """What `_cell` takes, for other processes; separate kernels make their cells there themselves."""
+        return (self.name,) if self.is_separate else (self.name, self.kernel, self.signature)
+
+    def fill(self) -> int:
+        """Compiles the kernel and notes its address. Ctrl-C waits meanwhile: it cannot pass through compiled code."""
+        interrupted = False
+        with self._lock:
+            while not self._address.value:
+                try:
+                    self._address.value = self._compiled()
+                except KeyboardInterrupt:
+                    interrupted = True
+        if interrupted:
+            signal.raise_signal(signal.SIGINT)
+        return self._address.value
+
+    def _compiled(self):
+        function = self.kernel.standalone
+        with compiling():
+            function.compile(self.signature)
+        result = function.overloads[self.signature]
+        return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+
+
+_CELLS = {}
+
+
+def _cell(name, kernel=None, signature=None):
+    """The cell of a kernel for a signature, one for each name."""
+    if name not in _CELLS and kernel is not None:
+        _CELLS[name] = _Cell(name, kernel, lambda: signature)
+    return _CELLS[name]
+
+
+def _call_by_cell(context, builder, arguments, values, name):
+    """Code that calls what the cell of a name holds."""
+    convention, integer = context.call_conv, ir.IntType(64)
+    place = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), []), f"{name}.cell")
+    fill = cgutils.get_or_insert_function(builder.module, ir.FunctionType(integer, []), f"{name}.fill")
+    address = cgutils.alloca_once_value(builder, builder.load(builder.bitcast(place, integer.as_pointer())))
+    empty = builder.icmp_unsigned("==", builder.load(address), integer(0))
+    with builder.if_then(empty, likely=False):
+        builder.store(builder.call(fill, []), address)
+    function_type = convention.get_function_type(numba.types.int64, arguments)
+    callee = builder.inttoptr(builder.load(address), function_type.as_pointer())
+    # A kernel never raises, so its status is not looked at.
+    _, result = convention.call_function(builder, callee, numba.types.int64, arguments, values)
+    return result
+
+
 def add_separate(separate: Any) -> None:
-    """Makes a separate kernel known to Numba: a call by the address in its cell, which is filled if it is empty."""
-    name, call = separate.name, separate.call
-    add_symbol(f"{name}.cell", ctypes.addressof(separate.cell))
-    add_symbol(f"{name}.fill", ctypes.cast(separate.callback, ctypes.c_void_p).value)
+    """Makes a separate kernel known to Numba."""
+    kernel, call = separate.kernel, separate.call
+    name = f"{kernel.__module__}.{kernel.__name__}"
+    # The example waits: the module of the kernel may not be complete yet.
+    cell = _CELLS[name] = _Cell(name, kernel, lambda: tuple(map(numba.typeof, separate.example())), True)
 
     class Template(AbstractTemplate):
         key = call
@@ -410,19 +480,29 @@ def add_separate(separate: Any) -> None:
     infer_global(call, numba.types.Function(Template))
 
     @lower_builtin(call, numba.types.VarArg(numba.types.Any))
-    def generate(context, builder, signature, values):
-        convention, integer = context.call_conv, ir.IntType(64)
-        function_type = convention.get_function_type(numba.types.int64, signature.args)
-        expected = tuple(map(numba.typeof, separate.arguments))
-        if function_type != convention.get_function_type(numba.types.int64, expected):
-            raise TypingError(f"{name} takes {expected}, got {signature.args}")
-        place = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), []), f"{name}.cell")
-        fill = cgutils.get_or_insert_function(builder.module, ir.FunctionType(integer, []), f"{name}.fill")
-        address = cgutils.alloca_once_value(builder, builder.load(builder.bitcast(place, integer.as_pointer())))
-        empty = builder.icmp_unsigned("==", builder.load(address), integer(0))
-        with builder.if_then(empty, likely=False):
-            builder.store(builder.call(fill, []), address)
-        callee = builder.inttoptr(builder.load(address), function_type.as_pointer())
-        # A kernel never raises, so its status is not looked at.
-        _, result = convention.call_function(builder, callee, numba.types.int64, signature.args, values)
-        return result
+    def generate(context, builder, called, values):
+        given, expected = (
+            context.call_conv.get_function_type(numba.types.int64, types) for types in (called.args, cell.signature)
+        )
+        if given != expected:
+            raise TypingError(f"{name} takes {cell.signature}, got {called.args}")
+        return _call_by_cell(context, builder, called.args, values, name)
+
+
+@intrinsic
+def _call_alone(typing_context, function, arguments):
+    kernel, signature = function.dispatcher.kernel, tuple(map(numba.types.unliteral, arguments.types))
+    text = key_text((tuple, *map(_type_key, signature))) or str(len(_CELLS))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    name = _cell(f"{kernel.__module__}.{kernel.__name__}.{digest}", kernel, signature).name
+
+    def generate(context, builder, called, values):
+        parts = cgutils.unpack_tuple(builder, values[1])
+        return _call_by_cell(context, builder, called.args[1].types, parts, name)
+
+    return numba.types.int64(function, arguments), generate
+
+
+@overload(call_alone)
+def _compiled_call_alone(function, arguments):
+    return lambda function, arguments: _call_alone(function, arguments)

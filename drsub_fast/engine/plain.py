@@ -8,10 +8,7 @@ from typing import Any
 import numba
 from numba.extending import overload, typeof_impl
 
-from drsub_fast.engine.jit import Kernel
-
-#: First version of Numba that `drsub_fast.engine.linked` was not tested with.
-UNTESTED = (0, 69)
+from drsub_fast.engine.jit import Kernel, call_alone
 
 _REDUCTION_FLAGS = {"reassoc", "contract", "arcp", "nsz"}
 
@@ -38,11 +35,6 @@ def compile(kernel: Any, arguments: Any) -> Any:
     return kernel.linked
 
 
-def address(kernel: Any, arguments: Any) -> Any:
-    """Nothing calls kernels by their addresses here."""
-    raise NotImplementedError
-
-
 def add_operation(call: Any, table: Any) -> None:
     """Makes a generic operation known to Numba."""
 
@@ -59,3 +51,8 @@ def add_separate(separate: Any) -> None:
     @overload(separate.call)
     def implementation(*args):
         return lambda *args: kernel(*args)
+
+
+@overload(call_alone)
+def _call_alone(function, arguments):
+    return lambda function, arguments: function(*arguments)

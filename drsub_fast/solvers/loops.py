@@ -1,7 +1,10 @@
-"""One solve by the loop that its options belong to, so that whatever runs many is compiled with one loop."""
+"""One solve by the loop that its options belong to, so that whatever runs many is compiled with one loop.
+
+The loop is called, not linked in: it is compiled for single solves as well.
+"""
 
 from drsub_fast.engine.dispatch import operation
-from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.jit import call_alone, kernel
 from drsub_fast.solvers.atoms import FullyCorrectiveOptions
 from drsub_fast.solvers.continuous_greedy import AdditiveOptions, additive_loop
 from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions, frank_wolfe_loop
@@ -16,31 +19,34 @@ run_loop, RUN_LOOP = operation("run_loop")
 
 @kernel
 def _frank_wolfe(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
-    return frank_wolfe_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap)
+    arguments = objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap
+    return call_alone(frank_wolfe_loop, arguments)
 
 
 @kernel
 def _fully_corrective(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
-    return fully_corrective_loop(
-        objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap
-    )
+    arguments = objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap
+    return call_alone(fully_corrective_loop, arguments)
 
 
 @kernel
 def _additive(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
-    return additive_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap)
+    arguments = objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap
+    return call_alone(additive_loop, arguments)
 
 
 @kernel
 def _projected_gradient(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
-    return projected_gradient_loop(
-        objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap
+    return call_alone(
+        projected_gradient_loop,
+        (objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap),
     )
 
 
 @kernel
 def _spectral(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
-    return spectral_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap)
+    arguments = objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap
+    return call_alone(spectral_loop, arguments)
 
 
 RUN_LOOP.table.update(
