@@ -10,7 +10,7 @@ Four ways to a set, and a bound on how much better another could be (`drsub_fast
 
 All but the last end with single additions, removals and swaps (`drsub_fast.discrete.swaps`) unless asked not to.
 
-``auto``, the default, is ``greedy`` for a number of items, and ``best`` under other constraints up to n = 2000.
+``auto``, the default, is ``greedy`` for a number of items, and ``best`` under other constraints up to n = 500.
 Measured on ten debate tasks of 67 to 199 items (`drsub_fast.experiments.debates`), weight of the match 1: mean log det
 over that of greedy without single moves, and tasks where the continuous method with moves is better / worse than greedy
 with moves.
@@ -50,8 +50,9 @@ from drsub_fast.result import Result
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.budget import Budget
 
-#: Largest n for which "auto" runs the continuous method beside the greedy choice: 0.1 s at n = 200, some at 2000.
-_BEST_UP_TO = 2000
+#: Largest n for which "auto" runs the continuous method beside the greedy choice: 0.1 s at n = 200, but tens of seconds
+#: for 0.14 in log det at n = 1797 (2 of each digit, `drsub_fast.experiments.digits`).
+_BEST_UP_TO = 500
 #: The solver of the method "continuous".
 _CONTINUOUS = "two-phase-frank-wolfe"
 
