@@ -24,6 +24,7 @@ from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic, QuadraticParams
 from drsub_fast.proofs.concave import concave_steps
+from drsub_fast.proofs.covering import covering_steps
 from drsub_fast.proofs.doubly_nonnegative import interior_point_bound
 from drsub_fast.proofs.first_order import first_order_bound
 from drsub_fast.proofs.item_sets import item_set_steps, partition_steps
@@ -248,8 +249,8 @@ def upper_bound(
     Notes
     -----
     What is tried, as far as it applies: the linear bounds at the lower and the upper corner; value and gap for concave
-    f; the doubly non-negative relaxation of quadratics; all sets of a multilinear extension of few items; concave
-    functions above softmax extensions.
+    f; the doubly non-negative relaxation of quadratics; all sets of a multilinear extension of few items, and
+    a linear program for coverage, facility location and FLID of many; concave functions above softmax extensions.
 
     Examples
     --------
@@ -294,6 +295,7 @@ RUNGS = (
     concave_steps,
     item_set_steps,
     partition_steps,
+    covering_steps,
     interior_point_steps,
     first_order_steps,
     softmax_steps,

@@ -8,7 +8,7 @@ import pytest
 
 import drsub_fast as ds
 from drsub_fast import certificates
-from drsub_fast.proofs import item_sets, softmax_relaxations
+from drsub_fast.proofs import covering, item_sets, softmax_relaxations
 from drsub_fast.proofs.rungs import Problem
 from drsub_fast.proofs.softmax_branching import seen_from, softmax_branching_steps
 
@@ -119,6 +119,38 @@ def test_a_multilinear_maximum_over_a_matroid_is_at_a_set(kind):
             feasible = np.array([P.contains(x) for x in sets])
             best = values[feasible].max()
             assert best <= certificates.upper_bound(f, P, gap=0.0) <= best + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_linear_program_of_maxima(seed):
+    random = np.random.default_rng(seed)
+    n = 6
+    f, P = (coverage, flid)[seed % 2](random, n), random_set(random, n)
+    points = feasible_points(random, P, 60)
+    terms = covering.terms_of(f.params)
+    # The sum of the terms, min(1, .) in place of the probability, is above f and equal to it at sets.
+    above = points @ f.params.linear + np.minimum(1.0, points @ terms.rows.T) @ terms.drops
+    assert (above >= [f.value(x) - 1e-12 for x in points]).all()
+    for x in corners(n)[::7]:
+        sums = np.minimum(1.0, terms.rows @ x)
+        assert f.value(x) == pytest.approx(x @ f.params.linear + sums @ terms.drops, abs=1e-12)
+    for objective in (f, ds.MeanField(f)):
+        problem = Problem(objective, P, P.upper, points[0], 0.0)
+        bound = min(bound for bound, _ in covering.covering_steps(problem))
+        assert max(objective.value(x) for x in points) <= bound < np.inf
+    # From multipliers: no more than the program's own value, which is at most the sum of all terms.
+    bound = min(bound for bound, _ in covering.covering_steps(Problem(f, P, P.upper, points[0], 0.0)))
+    assert bound <= np.maximum(f.params.linear, 0.0).sum() + terms.drops.sum() + 1e-9
+    assert bound >= above.max() - 1e-9
+
+
+def test_coverage_of_a_hundred_items():
+    random = np.random.default_rng(2)
+    f = ds.Multilinear.coverage((random.random((100, 60)) < 0.05).astype(float), random.random(60))
+    P = ds.Budget(8, np.ones(100))
+    value = ds.greedy(f, P).value
+    bound = certificates.upper_bound(f, P, value=value, x=np.zeros(100), gap=0.0)
+    assert value <= bound <= 1.1 * value < certificates.linear_bound(f, P)
 
 
 def test_a_fractional_budget_is_not_taken_for_a_matroid():

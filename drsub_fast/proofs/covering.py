@@ -1,0 +1,93 @@
+"""A bound for coverage, facility location and FLID of any size, by one linear program.
+
+With the weights of one group sorted, w_1 >= w_2 >= .., the largest one in S is the sum of w_k - w_{k+1} over the k for
+which S meets the first k items, with a probability of at most min(1, x_1 + .. + x_k). So for all shares 0 <= a_k <= 1
+
+    f(x) <= <linear, x> + sum_k (w_k - w_{k+1}) [1 - a_k + a_k (x_1 + .. + x_k)] = constant(a) + <cost(a), x>,
+
+whose maximum over P is one call of the oracle. The best shares are multipliers of the linear program
+
+    max <linear, x> + sum_k (w_k - w_{k+1}) t_k   over x in P, t_k <= 1, t_k <= x_1 + .. + x_k,
+
+and any shares give a bound that holds, whatever the accuracy of the program. For a mean-field objective, over the box
+around P, the entropy joins the linear function in closed form: sum_j log(1 + exp cost_j).
+"""
+
+import math
+from collections import namedtuple
+from itertools import pairwise
+
+import numpy as np
+import scipy
+
+from drsub_fast.errors import OracleError, UnsupportedError
+from drsub_fast.lp.highs import HighsOracle
+from drsub_fast.objectives.mean_field import MeanField
+from drsub_fast.objectives.multilinear import MaximaExtension
+from drsub_fast.proofs.program import constraint_rows
+from drsub_fast.proofs.rungs import CALL, largest
+
+#: Most entries of the program's rows.
+_MOST_ENTRIES = 2_000_000
+
+#: The terms (w_k - w_{k+1}) min(1, x_1 + .. + x_k): their ``drops`` (K,), and sparse ``rows`` (K, n), zeros and ones.
+Terms = namedtuple("Terms", "drops rows")
+
+
+def terms_of(params):
+    """The terms of a maxima extension; terms without a drop are left out."""
+    _, _, pointers, items, weights = params
+    drops, columns, lengths = [], [], []
+    for first, end in pairwise(pointers):
+        following = np.append(weights[first + 1 : end], 0.0)[: end - first]
+        for k in np.flatnonzero(weights[first:end] > following):
+            drops.append(weights[first + k] - following[k])
+            columns.append(items[first : first + k + 1])
+            lengths.append(k + 1)
+    indices = np.concatenate(columns) if columns else np.zeros(0, np.int64)
+    rows = scipy.sparse.csr_matrix(
+        (np.ones(indices.size), indices, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])),
+        shape=(len(drops), params.n),
+    )
+    return Terms(np.array(drops), rows)
+
+
+def best_shares(terms, linear, P, upper):
+    """About the best shares: multipliers of the program, for a P of finitely many rows."""
+    count = len(terms.drops)
+    A, b, A_eq, b_eq, lower = constraint_rows(P)
+    m, k = len(b), len(b_eq)
+    sides = scipy.sparse.csr_matrix(np.vstack([A, A_eq]))
+    rows = scipy.sparse.bmat(
+        [[-terms.rows, scipy.sparse.identity(count)], [sides, scipy.sparse.csr_matrix((m + k, count))]], format="csc"
+    )
+    above = np.concatenate([np.zeros(count), b, b_eq])
+    below = np.concatenate([np.full(count + m, -np.inf), b_eq])
+    bound = np.concatenate([upper, np.ones(count)])
+    oracle = HighsOracle(rows, above, bound, row_lower=below, lower=np.concatenate([lower, np.zeros(count)]))
+    oracle.maximize(np.concatenate([linear, terms.drops]), bound)
+    return np.clip(oracle.row_duals()[:count] / terms.drops, 0.0, 1.0)
+
+
+def covering_steps(problem):
+    """The rung: one step, for a maxima extension over any set with rows, or its mean-field objective."""
+    f, P, upper = problem.f, problem.P, problem.upper
+    extension = f.extension if isinstance(f, MeanField) else f
+    if not isinstance(extension, MaximaExtension):
+        return
+    params = extension.params
+    sizes = np.diff(params.pointers)
+    entries = int((sizes * (sizes + 1) // 2).sum())
+    if not 0 < entries <= _MOST_ENTRIES:
+        return
+    yield math.inf, 200 * entries + 50 * CALL
+    terms = terms_of(params)
+    try:
+        shares = best_shares(terms, params.linear, P, upper)
+    except (OracleError, UnsupportedError):
+        return
+    cost = params.linear + terms.rows.T @ (shares * terms.drops)
+    constant = float(terms.drops @ (1.0 - shares))
+    rounding = 1e-13 * (terms.drops.sum() + np.abs(cost).sum() + np.abs(params.linear).sum())
+    rise = largest(P, cost, upper) if f is extension else float(np.logaddexp(0.0, cost).sum())
+    yield constant + rise + rounding, 0
