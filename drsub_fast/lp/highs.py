@@ -48,8 +48,13 @@ _OPTIONS = {
 _SMALLEST_ENTRY = 1e-12
 #: Of a down-closed program: costs below minus this, in units of the largest gain, can only keep a variable at 0.
 _LARGEST_LOSS = 1e6
+#: Programs with more rows and columns together begin with a number of simplex iterations that is an eighth of those;
+#: what they leave undone is done by the interior point, whose crossover ends at a basis for the calls that follow.
+#: Random rows with 0.1 % nonzero, b = 1, seconds of the simplex and the interior point: 5000 columns and half as many
+#: rows 0.07 and 0.13, 10,000 columns 5.2 and 0.9. Where few rows are tight the simplex ends within its share.
+_LARGE, _SHARE = 10_000, 0.125
 _BASIC = int(_core.HighsBasisStatus.kBasic)
-_COLUMN_WISE, _MAXIMIZE = 1, -1
+_COLUMN_WISE, _MAXIMIZE, _NO_LIMIT = 1, -1, 2_147_483_647
 # A refinement that moves a value by more than this, relative, is no refinement.
 _REFINEMENT = 1e-6
 
@@ -81,7 +86,7 @@ class HighsOracle:
     Attributes
     ----------
     pivots : int
-        Simplex iterations of all calls so far.
+        Simplex iterations of all calls so far, those of a crossover included.
     direction, upper : ndarray, shape (n,)
         Cost and bounds of the last call.
 
@@ -128,6 +133,7 @@ class HighsOracle:
         self._has_factors = matrix.nnz > 0
         self._columns = np.arange(n, dtype=np.int32)
         self._range = self._scaled_bounds()
+        self._has_basis = False
         self.pivots = 0
         self._model = _Model()
         for name, value in _OPTIONS.items():
@@ -229,9 +235,7 @@ class HighsOracle:
         # HiGHS's clock runs on from call to call.
         limit = np.inf if time_limit is None else model.getRunTime() + time_limit
         _require(model.setOptionValue("time_limit", limit), "time limit")
-        run_status = model.run()
-        self.pivots += max(0, model.getInfoValue("simplex_iteration_count")[1])
-        model_status = model.getModelStatus()
+        run_status, model_status = self._run()
         if run_status == _core.HighsStatus.kError or model_status != _core.HighsModelStatus.kOptimal:
             status = model.modelStatusToString(model_status)
             raise OracleError(f"the linear program ended with HiGHS's status '{status}' ({run_status.name})", status)
@@ -241,6 +245,26 @@ class HighsOracle:
         if self._is_down_closed:
             return shrink_into_rows(v, self._A, self._b)
         return move_into_rows(v, self._A, self._b, self._row_lower, self.upper, self._lower, self._sizes)
+
+    def _run(self):
+        """Solves the program as it stands: (status of the run, status of the model)."""
+        model, size = self._model, self._n + self._m
+        if size <= _LARGE or self._has_basis:
+            return self._run_once()
+        _require(model.setOptionValue("simplex_iteration_limit", int(_SHARE * size)), "iteration limit")
+        statuses = self._run_once()
+        _require(model.setOptionValue("simplex_iteration_limit", _NO_LIMIT), "iteration limit")
+        if statuses[1] == _core.HighsModelStatus.kIterationLimit:
+            _require(model.setOptionValue("solver", "ipm"), "solver")
+            statuses = self._run_once()
+            _require(model.setOptionValue("solver", "simplex"), "solver")
+        self._has_basis = statuses[1] == _core.HighsModelStatus.kOptimal
+        return statuses
+
+    def _run_once(self):
+        status = self._model.run()
+        self.pivots += max(0, self._model.getInfoValue("simplex_iteration_count")[1])
+        return status, self._model.getModelStatus()
 
     def basis(self) -> Any:
         """Status of the columns and rows in the last basis.

@@ -215,7 +215,9 @@ class FeasibleSet:
         """Words for the constraint that x breaks most, bounds aside."""
         return f"it is outside {self!r}"
 
-    def lmo(self, direction: ArrayLike, upper: ArrayLike | None = None) -> NDArray[np.float64]:
+    def lmo(
+        self, direction: ArrayLike, upper: ArrayLike | None = None, *, time_limit: float | None = None
+    ) -> NDArray[np.float64]:
         """A vertex that maximises <direction, v> over the set.
 
         Parameters
@@ -224,19 +226,28 @@ class FeasibleSet:
             Cost to maximise.
         upper : array_like, shape (n,), optional
             Tighter upper bound, as in the shrunken oracle of Algorithm 2.
+        time_limit : float, optional
+            Seconds that a linear program may take.
 
         Returns
         -------
         v : ndarray, shape (n,)
+
+        Raises
+        ------
+        OracleError
+            If the set has no point below ``upper``, or a linear program is not solved within its time.
         """
         direction = as_vector(direction, "direction", n=self.n)
+        if time_limit is not None:
+            time_limit = as_real(time_limit, "time_limit", lower=0.0)
         bound = self._upper if upper is None else self._clipped(upper)
         v = np.empty(self.n)
         status = _lmo_once(self.params(), direction, bound, v)
         if status == FAILED:
             raise self._no_answer("oracle")
         if status != OK:
-            v = self.solver(bound).maximize(direction, bound)
+            v = self.solver(bound).maximize(direction, bound, time_limit)
         return v
 
     def project(self, y: ArrayLike) -> NDArray[np.float64]:
