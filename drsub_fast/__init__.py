@@ -2,6 +2,7 @@
 # ruff: noqa: E402 - what Ctrl-C does to the command is said before the imports, which take their time
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from drsub_fast._start import end_quietly
 
@@ -154,12 +155,16 @@ __all__ = [
 ]
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted([*__all__, "kernels", *(name for name in globals() if name.startswith("__"))])
 
 
-def __getattr__(name):
-    # Loaded when it is first used: it brings Numba with it.
-    if name == "kernels":
-        return import_module("drsub_fast.kernels")
-    raise AttributeError(f"module 'drsub_fast' has no attribute {name!r}")
+if TYPE_CHECKING:
+    from drsub_fast import kernels as kernels
+else:
+
+    def __getattr__(name):
+        # Loaded when it is first used: it brings Numba with it.
+        if name == "kernels":
+            return import_module("drsub_fast.kernels")
+        raise AttributeError(f"module 'drsub_fast' has no attribute {name!r}")

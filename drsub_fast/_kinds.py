@@ -6,7 +6,7 @@ for one problem. The letters of the axes tell which sizes must agree; ``n`` is t
 
 from collections.abc import Callable
 from inspect import signature
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class Argument(NamedTuple):
         Whether one number may stand for a vector.
     """
 
-    axes: tuple = ()
+    axes: tuple[str, ...] = ()
     type: type = float
     may_be_sparse: bool = False
     may_be_number: bool = False
@@ -45,7 +45,7 @@ class Kind(NamedTuple):
 
     name: str
     make: Callable
-    arguments: dict
+    arguments: dict[str, Any]
     stack: Callable | None
 
 

@@ -21,7 +21,7 @@ class Record:
             for item in fields(self)  # type: ignore[arg-type]
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: None  # type: ignore[assignment]
 
 
 def _equal(a: Any, b: Any) -> bool:

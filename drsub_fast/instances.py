@@ -20,7 +20,7 @@ within an instance H, A, or d, U, A.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ from drsub_fast.sets.polytope import Polytope
 PAPER_SEED = 5489
 #: Dimensions, numbers of rows for a dimension, and repeats of the paper's experiments.
 PAPER_SIZES = (8, 10, 12, 14, 16)
-PAPER_ROWS = {
+PAPER_ROWS: dict[str, Callable[[int], int]] = {
     "m = floor(0.5n)": lambda n: n // 2,
     "m = n": lambda n: n,
     "m = floor(1.5n)": lambda n: 3 * n // 2,
@@ -107,7 +107,7 @@ def quadratic_uniform(n: int, m: int, seed: int = 0, c: float = 0.0) -> Quadrati
     return _quadratic(_stream(seed), n, m, _uniform, _uniform, c)
 
 
-def quadratic_exponential(n: int, m: int, seed: int = 0, c: float = 0.0) -> Any:
+def quadratic_exponential(n: int, m: int, seed: int = 0, c: float = 0.0) -> Quadratic:
     """A quadratic with exponential entries over an exponential polytope (the second family).
 
     Arguments and result as for `quadratic_uniform`.
@@ -133,7 +133,7 @@ def softmax_uniform(n: int, m: int, seed: int = 0, unit_box: bool = False) -> So
     return _softmax(_stream(seed), n, m, _uniform, unit_box)
 
 
-def softmax_exponential(n: int, m: int, seed: int = 0, unit_box: bool = False) -> Any:
+def softmax_exponential(n: int, m: int, seed: int = 0, unit_box: bool = False) -> Softmax:
     """A softmax extension over an exponential polytope (the fourth family).
 
     Arguments and result as for `softmax_uniform`.
@@ -142,7 +142,7 @@ def softmax_exponential(n: int, m: int, seed: int = 0, unit_box: bool = False) -
 
 
 #: The families by name, in the paper's order.
-FAMILIES = {
+FAMILIES: dict[str, Any] = {
     "quadratic-uniform": quadratic_uniform,
     "quadratic-exponential": quadratic_exponential,
     "softmax-uniform": softmax_uniform,

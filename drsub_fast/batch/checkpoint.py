@@ -54,6 +54,10 @@ class Checkpoint:
         If another run uses the folder, or if it holds the checkpoint of other inputs, or files that are no checkpoint.
     """
 
+    folder: Any
+    close: Any
+    layout: Any
+
     def __init__(self, folder: str | Path, inputs: str, layout: Any) -> None:
         self.folder = Path(folder)
         self.close = weakref.finalize(self, _unlock, *_lock(self.folder))

@@ -6,6 +6,7 @@ file of a checkpoint.
 """
 
 import logging
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
@@ -24,7 +25,7 @@ from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_coun
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.result import Guarantee, Result, Status, Trace
 
-logger = logging.getLogger("drsub_fast")
+logger: logging.Logger = logging.getLogger("drsub_fast")
 
 #: Problems of a chunk at most, unless asked for more.
 _CHUNK_SIZE = 16
@@ -80,17 +81,17 @@ def _as_problem(problem):
 
 
 def maximize_iter(
-    problems: Any,
+    problems: Iterable[Any],
     method: str = "auto",
     *,
     executor: Any = None,
-    n_jobs: Any = None,
-    chunk_size: Any = None,
-    on_error: str = "record",
+    n_jobs: int | None = None,
+    chunk_size: int | None = None,
+    on_error: Literal["record", "raise"] = "record",
     progress: bool = False,
-    checkpoint: Any = None,
+    checkpoint: str | Path | None = None,
     **options: Any,
-) -> Any:
+) -> Iterator[Result]:
     """Solves many problems; yields their results in order, as they come in.
 
     Parameters and errors are those of `maximize_many`.
@@ -151,7 +152,7 @@ def _chunks(problems, size):
 
 
 def maximize_many(
-    problems: Any,
+    problems: Iterable[Any],
     method: str = "auto",
     *,
     executor: Any = None,

@@ -29,8 +29,8 @@ class Stack(NamedTuple):
     """
 
     count: int
-    shared: dict
-    rows: dict
+    shared: dict[str, Any]
+    rows: dict[str, Any]
     read: Callable
 
     def pieces(self, size: Any) -> Generator[Any, None, None]:

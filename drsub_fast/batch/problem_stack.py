@@ -22,6 +22,9 @@ from drsub_fast._kinds import (
 class StackedArgument:
     """One array of the user: a row for each problem, or one that all share."""
 
+    shared: Any
+    data: Any
+
     def __init__(self, data: Any, name: str, ndim: Any) -> None:
         if scipy.sparse.issparse(data):
             raise TypeError(f"{name} is a sparse matrix; a stack is dense: use maximize_many for sparse problems")
@@ -149,6 +152,13 @@ class ProblemStack:
     sample : tuple (Objective, FeasibleSet) or None
         The first problem that can be made; its parameters have the types of all.
     """
+
+    objective: Any
+    set: Any
+    arguments: Any
+    options: Any
+    count: int
+    n: int
 
     def __init__(self, objective: Any, feasible_set: Any, arrays: Any) -> None:
         given = {name: data for name, data in arrays.items() if data is not None}

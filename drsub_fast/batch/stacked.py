@@ -49,7 +49,7 @@ from drsub_fast.solvers.run import USUAL_STEPS, workspace_size
 from drsub_fast.solvers.state import as_tolerance
 from drsub_fast.solvers.two_phase import subroutines
 
-logger = logging.getLogger("drsub_fast")
+logger: logging.Logger = logging.getLogger("drsub_fast")
 
 # Codes of a problem beside those of the loop; from FIRST_STATUS on, the position of a status in STATUSES.
 UNTOUCHED, FIRST_STATUS = -2, 100

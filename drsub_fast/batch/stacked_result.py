@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast._records import Record, as_html, as_text
 from drsub_fast.result import Status
@@ -39,18 +40,18 @@ class StackedResult(Record):
         Values and gaps at every iterate, NaN beyond the last one; None unless asked for.
     """
 
-    x: np.ndarray = field(repr=False)
-    value: np.ndarray
-    fw_gap: np.ndarray = field(repr=False)
-    upper_bound: np.ndarray = field(repr=False)
-    status: np.ndarray = field(repr=False)
-    n_iter: np.ndarray = field(repr=False)
-    n_lmo: np.ndarray = field(repr=False)
-    messages: dict
+    x: NDArray[np.float64] = field(repr=False)
+    value: NDArray[np.float64]
+    fw_gap: NDArray[np.float64] = field(repr=False)
+    upper_bound: NDArray[np.float64] = field(repr=False)
+    status: NDArray[Any] = field(repr=False)
+    n_iter: NDArray[np.int64] = field(repr=False)
+    n_lmo: NDArray[np.int64] = field(repr=False)
+    messages: dict[int, str]
     method: str
     time: float
-    trace_value: np.ndarray | None = field(default=None, repr=False)
-    trace_fw_gap: np.ndarray | None = field(default=None, repr=False)
+    trace_value: NDArray[np.float64] | None = field(default=None, repr=False)
+    trace_fw_gap: NDArray[np.float64] | None = field(default=None, repr=False)
 
     _ROWS = ("x", "value", "fw_gap", "upper_bound", "status", "n_iter", "n_lmo")
 

@@ -31,7 +31,7 @@ _ONES, _PAIRS = np.ones(4), np.ones((4, 4)) - np.eye(4)
 _FACTOR = np.array([[1.0, 0.5], [0.2, 1.0], [0.3, 0.3], [0.6, 0.1]])
 
 #: A small example of each kind of objective and set on four variables: its arguments.
-EXAMPLES = {
+EXAMPLES: dict[str, Any] = {
     "quadratic": {"H": -np.eye(4) - 0.1 * _PAIRS, "h": _ONES},
     "spectral": {"factors": _FACTOR, "offset": np.eye(2)},
     "logistic-nonconvex": {"Z": _FACTOR.T.copy(), "y": np.array([1.0, -1.0])},

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast._records import Record
 
@@ -28,20 +29,20 @@ class MapResult(Record):
         Why the choice ended, and whether it has fewer items than allowed.
     """
 
-    items: np.ndarray
+    items: NDArray[np.int64]
     value: float
-    gains: np.ndarray
-    order: np.ndarray
+    gains: NDArray[np.float64]
+    order: NDArray[np.int64]
     bound: float
     message: str
 
     @property
-    def ratio(self) -> Any:
+    def ratio(self) -> float:
         """The determinant of these items over the largest that the bound allows, exp(value - bound), in [0, 1]."""
         return float(np.exp(self.value - self.bound)) if self.value > -np.inf else 0.0
 
     @property
-    def table(self) -> Any:
+    def table(self) -> dict[str, NDArray[Any]]:
         """Columns by name, one entry an item in the order of choice: item, gain, and the value so far.
 
         ``pandas.DataFrame(result.table)`` shows it.

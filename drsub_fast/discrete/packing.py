@@ -42,6 +42,13 @@ class Packing:
         Of each row, the slack for rounding included.
     """
 
+    n: int
+    rows: Any
+    weights: Any
+    capacity: Any
+    allowed: Any
+    most: int
+
     nested = False
     #: The set that this is the family of; None for a mere number of items.
     P = None

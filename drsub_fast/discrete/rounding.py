@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_items, as_seed, as_vector, one_of
 from drsub_fast._records import Record
@@ -55,19 +55,21 @@ class RoundedSet(Record):
         How often f was evaluated, at a point or for an item's gain.
     """
 
-    items: np.ndarray
+    items: NDArray[np.int64]
     value: float
     fractional_value: float
     n_values: int
 
     @property
-    def lost(self) -> Any:
+    def lost(self) -> float:
         """What rounding cost: fractional_value - value; negative where the set is worth more than the point."""
         return self.fractional_value - self.value
 
 
 class Evaluations:
     """f on points, with NaN (a singular kernel) as -inf; counts evaluations."""
+
+    n_values: int
 
     def __init__(self, f: Objective) -> None:
         self.f = f

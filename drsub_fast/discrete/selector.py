@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from drsub_fast._checks import as_array, as_count, as_sparse, one_of
 from drsub_fast.discrete.map_dpp import map_dpp
@@ -67,6 +68,13 @@ class ItemSelector:
     >>> selector.ranking_, selector.transform(X).shape
     (array([2, 4]), (2, 2))
     """
+
+    ranking_: NDArray[np.int64]
+    gains_: NDArray[np.float64]
+    value_: float
+    bound_: float
+    message_: str
+    n_features_in_: Any
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from drsub_fast._checks import as_count
 from drsub_fast.engine.jit import Interpreted, kernel
@@ -74,6 +75,18 @@ def _compiled_gain(W, cover):
 class MaximaFunction(SetFunction):
     """F(S) = sum_{i in S} linear_i + sum_d max_{i in S} W_id."""
 
+    n: int
+    f: Any
+    linear: Any
+    W: Any
+    sparse: Any
+    trial: NDArray[np.float64]
+    n_values: int
+    compiled: Any
+    value: float
+    cover: NDArray[np.float64]
+    is_empty: bool
+
     def __init__(self, f: Objective) -> None:
         self.n, self.f, self.linear = f.n, f, f.linear
         self.W = f.rows()
@@ -120,6 +133,14 @@ class MaximaFunction(SetFunction):
 class GradientFunction(SetFunction):
     """F whose gains are known functions of the gradient of f at the 0/1 vector."""
 
+    n: int
+    f: Any
+    gain_of: Any
+    n_values: int
+    x: NDArray[np.float64]
+    value: float
+    all_gains: Any
+
     def __init__(self, f: Objective, gain: Any = lambda grad: grad) -> None:
         self.n, self.f, self.gain_of, self.n_values = f.n, f, gain, 0
         self.clear()
@@ -143,6 +164,12 @@ class GradientFunction(SetFunction):
 
 class OracleFunction(SetFunction):
     """F by a Python function of a sorted list of items."""
+
+    function: Any
+    n: int
+    n_values: int
+    items: Any
+    value: float
 
     def __init__(self, function: Any, n: int) -> None:
         self.function, self.n, self.n_values = function, n, 0

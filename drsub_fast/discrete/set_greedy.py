@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast._checks import as_real, as_seed
 from drsub_fast._records import Record
@@ -60,21 +61,21 @@ class GreedySet(Record):
         Why the choice ended.
     """
 
-    items: np.ndarray
+    items: NDArray[np.int64]
     value: float
-    gains: np.ndarray
+    gains: NDArray[np.float64]
     bound: float
     guarantee: Guarantee = field(repr=False)
     n_values: int
     message: str
 
     @property
-    def ratio(self) -> Any:
+    def ratio(self) -> float:
         """value / bound, a proven part of the maximum; NaN where the bound is not above 0."""
         return self.value / self.bound if self.bound > 0.0 else math.nan
 
     @property
-    def table(self) -> Any:
+    def table(self) -> dict[str, NDArray[Any]]:
         """Columns by name, one entry an item in the order of choice: item, gain, and the value so far."""
         return {"item": self.items, "gain": self.gains, "value": self.value - self.gains.sum() + np.cumsum(self.gains)}
 

@@ -28,9 +28,9 @@ class Operation:
     """
 
     def __init__(self, name: str, default: Callable[..., Any] | None = None) -> None:
-        self.name = name
-        self.default = default
-        self.table = {}
+        self.name: str = name
+        self.default: Any = default
+        self.table: dict[Any, Any] = {}
 
     def lookup(self, cls: Any) -> Any:
         """The implementation for a parameter class."""

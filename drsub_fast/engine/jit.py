@@ -27,7 +27,7 @@ import numpy as np
 from drsub_fast.engine import floats, store
 from drsub_fast.engine.signatures import example_of, is_jitted, key_of, key_text, type_code
 
-logger = logging.getLogger("drsub_fast")
+logger: logging.Logger = logging.getLogger("drsub_fast")
 
 
 def _one_of(variable, choices):
@@ -38,7 +38,7 @@ def _one_of(variable, choices):
 
 
 #: "auto": interpreted until compiling pays; "now": compiled at the first call; "never": interpreted.
-COMPILE = _one_of("DRSUB_FAST_COMPILE", ("auto", "now", "never"))
+COMPILE: str = _one_of("DRSUB_FAST_COMPILE", ("auto", "now", "never"))
 if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
     COMPILE = "never"
 
@@ -424,8 +424,8 @@ class Separate(NamedTuple):
     """
 
     kernel: Kernel
-    example: Callable
-    call: Callable
+    example: Callable[..., Any]
+    call: Callable[..., Any]
 
 
 def separate(example: Callable[..., Any]) -> Callable[..., Any]:

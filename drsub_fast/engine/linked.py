@@ -37,7 +37,7 @@ from drsub_fast.engine.jit import Kernel, call_alone, compiles_at_once, compilin
 from drsub_fast.engine.signatures import key_text
 from drsub_fast.errors import UnsupportedError
 
-logger = logging.getLogger("drsub_fast")
+logger: logging.Logger = logging.getLogger("drsub_fast")
 
 #: Floating-point freedoms for kernels whose sums may be reordered. Infinities and NaN keep their
 #: meaning: the full ``fastmath`` would remove the checks that find them.

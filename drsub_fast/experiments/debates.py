@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.discrete.greedy import greedy_map
 from drsub_fast.discrete.rounding import round_solution
@@ -110,9 +111,9 @@ class MatchedTask:
 
     left: str
     right: str
-    pairs: list = field(repr=False)
-    similarity: np.ndarray = field(repr=False)
-    match: np.ndarray = field(repr=False)
+    pairs: list[Any] = field(repr=False)
+    similarity: NDArray[np.float64] = field(repr=False)
+    match: NDArray[np.float64] = field(repr=False)
     constraint: MatchingPolytope
 
     def objective(self, strength: Any) -> Any:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast._checks import as_count, as_real
 from drsub_fast.discrete.map_dpp import MapSolution, map_dpp
@@ -25,7 +26,7 @@ from drsub_fast.sets.budget import Budget
 from drsub_fast.sets.partition import PartitionMatroid
 
 #: How a set is chosen, by name: the options of `map_dpp`.
-CHOICES = {
+CHOICES: dict[str, Any] = {
     "greedy": {"method": "greedy", "improve": False},
     "greedy, swaps": {"method": "greedy"},
     "two-phase Frank-Wolfe": {"method": "two-phase-frank-wolfe", "improve": False},
@@ -53,9 +54,9 @@ class DigitItems:
     objective : Softmax
     """
 
-    images: np.ndarray = field(repr=False)
-    labels: np.ndarray = field(repr=False)
-    confidence: np.ndarray = field(repr=False)
+    images: NDArray[Any] = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+    confidence: NDArray[np.float64] = field(repr=False)
     objective: Softmax
 
 

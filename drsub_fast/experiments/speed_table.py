@@ -13,6 +13,7 @@ from typing import Any
 
 import highspy
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 from threadpoolctl import threadpool_limits
 
@@ -110,6 +111,10 @@ def softmax_problem(n: int, seed: int) -> Any:
 
 class WarmModel:
     """A HiGHS model as a careful user would drive it from Python."""
+
+    model: Any
+    columns: NDArray[np.int64]
+    lower: NDArray[np.float64]
 
     def __init__(self, P: FeasibleSet) -> None:
         n, m = P.n, P.m

@@ -21,7 +21,7 @@ from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.proofs.global_optimum import global_maximum, global_minimum
 
 #: The paper's methods with its options, in the order of its legends.
-PAPER_METHODS = {
+PAPER_METHODS: dict[str, Any] = {
     "two-phase-frank-wolfe": {"max_iter": 100, "tol": 1e-6},
     "projected-gradient": {"max_iter": 100},
     "nonmonotone-frank-wolfe": {"max_iter": 100},

@@ -102,6 +102,10 @@ class HighsOracle:
     array([1. , 0.5])
     """
 
+    direction: NDArray[np.float64]
+    upper: Any
+    pivots: int
+
     def __init__(
         self,
         A: Any,

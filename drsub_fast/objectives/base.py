@@ -79,6 +79,24 @@ def _default_carve(params, floats, integers):
     return GradientWork(floats[: params.n], floats[params.n : 2 * params.n])
 
 
+# For type checkers: operations take parameters of any registered class.
+objective_size: Any
+objective_carve: Any
+evaluate: Any
+derivative_along: Any
+prepare: Any
+advance: Any
+increase: Any
+settle: Any
+conclude: Any
+contract: Any
+exact_step: Any
+coordinate_maximum: Any
+gradient_rate: Any
+hessian_product: Any
+is_dr_submodular: Any
+is_nonnegative: Any
+
 objective_size, OBJECTIVE_SIZE = operation("objective_size", _default_size)
 objective_carve, OBJECTIVE_CARVE = operation("objective_carve", _default_carve)
 evaluate, EVALUATE = operation("evaluate")
@@ -297,8 +315,8 @@ class DRCheck(Record):
     """
 
     holds: bool
-    pair: tuple | None
-    x: np.ndarray | None
+    pair: tuple[int, int] | None
+    x: NDArray[np.float64] | None
     rate: float
     message: str
 
@@ -323,10 +341,11 @@ class Objective:
         What is known of f by the user's word only.
     """
 
-    declared = frozenset()
-    unit_box = False
-    compiled = True
-    uses_blas = False
+    n: int
+    declared: frozenset[str] = frozenset()
+    unit_box: bool = False
+    compiled: bool = True
+    uses_blas: bool = False
 
     def __init__(self, n: int, params: Any) -> None:
         """An objective of n variables with parameters ``params``, of a registered class."""

@@ -70,6 +70,8 @@ for params_class in (BoostedParams, InterpretedBoostedParams):
 class Boosted(Objective):
     """F for any f with a finite f(0)."""
 
+    f: Any
+
     def __init__(self, f: Objective) -> None:
         self.n, self.f = f.n, f
         self.unit_box, self.compiled = f.unit_box, f.compiled

@@ -32,6 +32,10 @@ SpectralWork = namedtuple("SpectralWork", "grad trial M end L K W")
 
 # weighted_sum(params, x, out): lower triangle of out = sum_i x_i A_i, from an out of zeros.
 # inner_products(params, K, W, grad): grad_i = <K'K, A_i>, K lower triangular; W is scratch.
+# For type checkers: operations take parameters of any registered class.
+weighted_sum: Any
+inner_products: Any
+
 weighted_sum, WEIGHTED_SUM = operation("weighted_sum")
 inner_products, INNER_PRODUCTS = operation("inner_products")
 
@@ -327,17 +331,17 @@ class Spectral(Objective):
         return f"Spectral(n={self.n}, p={len(self._params.offset)})"
 
     @property
-    def matrices(self) -> Any:
+    def matrices(self) -> NDArray[np.float64] | None:
         """The A_i, shape (n, p, p), or None where factors were given."""
         return self._params.matrices if isinstance(self._params, DenseParams) else None
 
     @property
-    def factors(self) -> Any:
+    def factors(self) -> NDArray[np.float64] | None:
         """The v_i with A_i = v_i v_i', shape (n, p), or None where matrices were given."""
         return self._params.factors if isinstance(self._params, FactorParams) else None
 
     @property
-    def offset(self) -> Any:
+    def offset(self) -> NDArray[np.float64] | None:
         """The offset, shape (p, p), or None."""
         return self._params.offset if self._has_offset else None
 

@@ -177,6 +177,8 @@ class LogisticNonconvex(Objective):
     (-0.6931, 0.3333)
     """
 
+    y: NDArray[np.float64]
+
     def __init__(
         self,
         Z: ArrayLike,
@@ -211,22 +213,22 @@ class LogisticNonconvex(Objective):
         return self._params.rows * self.y[:, None]
 
     @property
-    def weight(self) -> Any:
+    def weight(self) -> float:
         """Weight of the regulariser."""
         return self._params.weight
 
     @property
-    def gamma(self) -> Any:
+    def gamma(self) -> float:
         """Scale of the regulariser."""
         return self._params.gamma
 
     @property
-    def regularizer(self) -> Any:
+    def regularizer(self) -> str:
         """Name of the regulariser."""
         return "capped" if self._params.capped else "smooth"
 
     @property
-    def dr_radius(self) -> Any:
+    def dr_radius(self) -> float:
         """Largest bound on every |x_i| for which the regulariser keeps diminishing returns."""
         if self._params.weight == 0.0:
             return math.inf

@@ -15,7 +15,6 @@ gain, so a coordinate that the clip stops from moving has its optimum within eps
 
 import math
 from collections import namedtuple
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +139,7 @@ class MeanField(Objective):
         # The gradient falls to -inf at 1.
         return bool(upper.max() < 1.0 - EPS and self.gradient(upper).min() >= 0.0)
 
-    def log_partition(self) -> Any:
+    def log_partition(self) -> float:
         """log Z by enumeration, for at most 20 items: an upper bound on f.
 
         Raises

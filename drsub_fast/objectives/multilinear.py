@@ -105,7 +105,7 @@ class Multilinear(Objective):
         return corners.monotone(self, np.minimum(upper, 1.0))
 
     @staticmethod
-    def coverage(sets: Any, weights: Any = None) -> Any:
+    def coverage(sets: Any, weights: Any = None) -> "Multilinear":
         """Coverage F(S) = total weight of the union of the sets of S.
 
         Parameters
@@ -145,7 +145,7 @@ class Multilinear(Objective):
         return MaximaExtension("coverage", np.zeros(len(sets)), members)
 
     @staticmethod
-    def facility_location(W: Any) -> Any:
+    def facility_location(W: Any) -> "Multilinear":
         """Facility location F(S) = sum_d max_{i in S} W_id, F(empty) = 0.
 
         Parameters
@@ -169,7 +169,7 @@ class Multilinear(Objective):
         return MaximaExtension("facility_location", np.zeros(W.shape[0]), W)
 
     @staticmethod
-    def flid(utilities: ArrayLike, W: ArrayLike) -> Any:
+    def flid(utilities: ArrayLike, W: ArrayLike) -> "Multilinear":
         """Facility-location diversity model F(S) = sum_{i in S} u_i + sum_d (max_{i in S} W_id - sum_{i in S} W_id).
 
         Parameters
@@ -201,7 +201,7 @@ class Multilinear(Objective):
         return MaximaExtension("flid", utilities - np.asarray(W.sum(axis=1)).ravel(), W, utilities)
 
     @staticmethod
-    def cut(adjacency: Any) -> Any:
+    def cut(adjacency: Any) -> "Multilinear":
         """Cut F(S) = sum of a_ij over i in S, j not in S: a `Quadratic`.
 
         Parameters
@@ -224,7 +224,7 @@ class Multilinear(Objective):
         return CutExtension(adjacency)
 
     @staticmethod
-    def from_function(function: Callable[..., Any], n: int) -> Any:
+    def from_function(function: Callable[..., Any], n: int) -> "Multilinear":
         """Extension of any submodular function of at most 20 items, by enumeration.
 
         Parameters
@@ -253,7 +253,7 @@ class Multilinear(Objective):
         return TableExtension([function(_items(subset, n)) for subset in range(1 << n)])
 
     @staticmethod
-    def from_table(values: ArrayLike) -> Any:
+    def from_table(values: ArrayLike) -> "Multilinear":
         """Extension of a submodular function from its 2^n values.
 
         Parameters
@@ -283,7 +283,7 @@ class Multilinear(Objective):
         *,
         nonnegative: bool | None = None,
         monotone: bool | None = None,
-    ) -> Any:
+    ) -> "Multilinear":
         """Extension of any submodular function, estimated from samples.
 
         Parameters
@@ -373,6 +373,9 @@ class MaximaExtension(Multilinear):
     ``utilities`` are those of a FLID model, whose linear part is utilities - W 1; None otherwise.
     """
 
+    linear: Any
+    utilities: Any
+
     def __init__(self, kind: Any, linear: Any, W: Any, utilities: Any = None) -> None:
         self._made_by = kind
         self.n, self.linear, self.utilities = linear.size, linear, utilities
@@ -441,6 +444,8 @@ class MaximaExtension(Multilinear):
 
 class CutExtension(Quadratic, Multilinear):
     """Extension of the cut function of a graph: a quadratic, so the fast path for quadratics applies."""
+
+    adjacency: NDArray[np.float64]
 
     _made_by = "cut"
 

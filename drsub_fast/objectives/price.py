@@ -12,10 +12,8 @@ price at the start, and the condition becomes signs_i signs_j (E_ij + E_ji) <= 0
 where one has a rise and the other a discount.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_square, as_vector
 from drsub_fast._kinds import OBJECTIVES, array, register_kind
@@ -58,6 +56,11 @@ class PriceOptimization(Quadratic):
     array([4.5, 4. ])
     """
 
+    base: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    start: NDArray[np.float64]
+    signs: NDArray[np.float64]
+
     def __init__(
         self,
         base: ArrayLike,
@@ -86,11 +89,11 @@ class PriceOptimization(Quadratic):
     def __repr__(self) -> str:
         return f"PriceOptimization(n={self.n})"
 
-    def prices(self, x: Any) -> Any:
+    def prices(self, x: ArrayLike) -> NDArray[np.float64]:
         """Prices at x, shape (n,)."""
         return self.start + self.signs * as_vector(x, "x", n=self.n)
 
-    def demand(self, x: Any) -> Any:
+    def demand(self, x: ArrayLike) -> NDArray[np.float64]:
         """Demand at x, shape (n,)."""
         return self.base + self.effects @ self.prices(x)
 

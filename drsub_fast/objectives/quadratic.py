@@ -39,6 +39,10 @@ QuadraticWork = namedtuple("QuadraticWork", "grad Hv")
 FactoredQuadraticWork = namedtuple("FactoredQuadraticWork", "grad Hv inner")
 
 #: ``hessian_times(params, work, v, out)``: out = H v. ``hessian_diagonal(params, i)``: H_ii.
+# For type checkers: operations take parameters of any registered class.
+hessian_times: Any
+hessian_diagonal: Any
+
 hessian_times, HESSIAN_TIMES = operation("hessian_times")
 hessian_diagonal, HESSIAN_DIAGONAL = operation("hessian_diagonal")
 
@@ -369,7 +373,7 @@ class Quadratic(Objective):
         return self._params.h
 
     @property
-    def c(self) -> Any:
+    def c(self) -> float:
         """Constant."""
         return self._params.c
 
@@ -403,7 +407,7 @@ class Quadratic(Objective):
         # most L |u|^2 with L = |H|_2.
         return float(-(upper @ self._times(upper)))
 
-    def spectral_norm(self) -> Any:
+    def spectral_norm(self) -> float:
         """|H|_2, or a number just above it where H is not an array."""
         if isinstance(self._params, QuadraticParams):
             return float(np.linalg.norm(self._params.H, 2))

@@ -87,6 +87,10 @@ class ItemKernel:
 class FeatureKernel(ItemKernel):
     """L = diag(scale) V V' diag(scale), V dense or sparse, shape (n, r)."""
 
+    scale: Any
+    diagonal: Any
+    rank: Any
+
     def __init__(self, V: Any, scale: Any, diagonal: Any) -> None:
         self.V, self.scale, self.diagonal = V, scale, diagonal
         self.n, self.rank = V.shape[0], min(V.shape)
@@ -114,6 +118,12 @@ class FeatureKernel(ItemKernel):
 class RbfKernel(ItemKernel):
     """L_ij = scale_i scale_j exp(-gamma |v_i - v_j|^2)."""
 
+    gamma: Any
+    scale: Any
+    squares: Any
+    diagonal: Any
+    rank: Any
+
     def __init__(self, V: Any, gamma: Any, scale: Any) -> None:
         self.V, self.gamma, self.scale = V, gamma, scale
         self.squares = np.einsum("ij,ij->i", V, V)
@@ -133,6 +143,9 @@ class RbfKernel(ItemKernel):
 
 class MatrixKernel(ItemKernel):
     """L as an array or a sparse matrix; only the rows that are asked for are looked at."""
+
+    diagonal: Any
+    rank: Any
 
     def __init__(self, L: Any) -> None:
         self.L, self.n = L, L.shape[0]

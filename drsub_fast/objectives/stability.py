@@ -58,7 +58,7 @@ class StabilityNumber(Quadratic):
         """Adjacency matrix A, shape (n, n)."""
         return -0.5 * self.H - np.eye(self.n)
 
-    def lower_bound(self, x: Any) -> Any:
+    def lower_bound(self, x: ArrayLike) -> float:
         """The bound s(G) >= 1 / x'(A + I)x, for x >= 0 scaled to sum to 1."""
         return -1.0 / self.value(self._scaled(x))
 

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_function, as_known
 from drsub_fast.engine.fingerprints import fingerprint
@@ -52,16 +53,16 @@ class _Declared(Objective):
         self.declared = frozenset(name for name, value in given.items() if value)
 
     @property
-    def operations(self):
+    def operations(self) -> Any:
         return PYTHON_CALL
 
-    def dr_submodular_on(self, upper):
+    def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self._dr_submodular
 
-    def nonnegative_on(self, upper):
+    def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self._nonnegative
 
-    def monotone_on(self, upper):
+    def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self._monotone
 
 

@@ -42,7 +42,7 @@ def _packed(kinds):
 
 
 #: Kinds of files that `read_problem` reads.
-PROBLEM_FILES = (*_ARRAYS, *_packed(_TEXTS))
+PROBLEM_FILES: tuple[str, ...] = (*_ARRAYS, *_packed(_TEXTS))
 
 
 def kind_of_file(path: Any) -> Any:

@@ -81,6 +81,10 @@ def count(word: Any, what: Any) -> Any:
 class Entries:
     """Entries of a sparse matrix as they are read, each place once."""
 
+    rows: Any
+    columns: Any
+    values: Any
+
     def __init__(self) -> None:
         self.rows, self.columns, self.values = array("q"), array("q"), array("d")
 

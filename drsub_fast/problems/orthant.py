@@ -148,6 +148,8 @@ class OrthantObjective(Objective):
     (0.5, array([-0.5]))
     """
 
+    g: Any
+
     def __init__(self, g: Objective, alpha: ArrayLike, shift: ArrayLike | None = None) -> None:
         require_objective(g, "g")
         self.n = g.n
@@ -234,14 +236,14 @@ class OrthantProblem(Record):
 
     f: Objective
     P: FeasibleSet
-    alpha: np.ndarray
-    shift: np.ndarray
+    alpha: NDArray[np.float64]
+    shift: NDArray[np.float64]
 
-    def to_original(self, x: Any) -> Any:
+    def to_original(self, x: ArrayLike) -> NDArray[np.float64]:
         """The original point y = shift + alpha * x that x stands for, shape (n,)."""
         return self.shift + self.alpha * as_vector(x, "x", n=self.alpha.size)
 
-    def from_original(self, y: Any) -> Any:
+    def from_original(self, y: ArrayLike) -> NDArray[np.float64]:
         """The point x = alpha * (y - shift) that stands for y, shape (n,)."""
         return self.alpha * (as_vector(y, "y", n=self.alpha.size) - self.shift)
 

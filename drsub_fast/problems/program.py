@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.quadratic import Quadratic
@@ -22,15 +23,15 @@ class Program(NamedTuple):
     """
 
     H: scipy.sparse.csr_array
-    h: np.ndarray
+    h: NDArray[np.float64]
     c: float
     A: scipy.sparse.csr_array
-    row_lower: np.ndarray
-    row_upper: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
+    row_lower: NDArray[np.float64]
+    row_upper: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
     minimize: bool
-    names: tuple
+    names: tuple[str, ...]
 
 
 def default_names(n: int) -> Any:

@@ -49,10 +49,10 @@ class Problem(NamedTuple):
 
     f: Objective
     P: FeasibleSet
-    shift: np.ndarray | None = None
+    shift: NDArray[np.float64] | None = None
     minimize: bool = False
-    reasons: tuple = ()
-    names: tuple = ()
+    reasons: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     def to_original(self, x: Any) -> Any:
         """The point of the source that x stands for, shape (n,)."""

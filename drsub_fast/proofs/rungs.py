@@ -28,6 +28,9 @@ SPEED = 2e9
 class Allowance:
     """What may still be spent: operations, and seconds until a deadline of `time.perf_counter`."""
 
+    operations: Any
+    deadline: Any
+
     def __init__(self, operations: Any = math.inf, deadline: Any = None) -> None:
         self.operations, self.deadline = operations, deadline
 

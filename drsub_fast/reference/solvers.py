@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_real, one_of
 from drsub_fast._records import Record
@@ -17,8 +17,8 @@ from drsub_fast.reference.problem import as_function, as_region, project, start,
 class ReferenceTrace(NamedTuple):
     """Values and gaps along the way; index k belongs to iterate k, NaN where no gap was computed."""
 
-    value: np.ndarray
-    fw_gap: np.ndarray
+    value: NDArray[np.float64]
+    fw_gap: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +42,13 @@ class ReferenceResult(Record):
         Which of them gave x, counted from 1.
     """
 
-    x: np.ndarray
+    x: NDArray[np.float64]
     value: float
     fw_gap: float
     n_iter: int
     n_lmo: int
     trace: ReferenceTrace
-    phases: tuple = ()
+    phases: "tuple[ReferenceResult, ...]" = ()
     phase: int | None = None
 
 

@@ -138,6 +138,8 @@ class Ball(FeasibleSet):
     array([4., 3., 0.])
     """
 
+    radius: float
+
     def __init__(self, radius: float, n: int | None = None, upper: ArrayLike | None = None) -> None:
         self.radius = as_real(radius, "radius", lower=0.0)
         if upper is None:

@@ -70,6 +70,14 @@ def _no_projection(params, work, y, upper, out):
     return NEEDS_SOLVER
 
 
+# For type checkers: operations take parameters of any registered class.
+set_size: Any
+set_carve: Any
+lmo: Any
+track: Any
+follow: Any
+project: Any
+
 set_size, SET_SIZE = operation("set_size", _no_size)
 set_carve, SET_CARVE = operation("set_carve", _no_carve)
 lmo, LMO = operation("lmo")
@@ -138,7 +146,8 @@ class FeasibleSet:
         Whether 0 <= y <= x and x in the set imply y in the set.
     """
 
-    is_down_closed = True
+    n: int
+    is_down_closed: bool = True
     _unit_upper = None
     _lower = 0.0
 

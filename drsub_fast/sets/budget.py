@@ -30,6 +30,8 @@ class Budget(DisjointKnapsacks):
     array([1. , 0. , 0.5])
     """
 
+    k: float
+
     def __init__(self, k: float, upper: ArrayLike) -> None:
         self.k = as_real(k, "k", lower=0.0)
         upper = as_vector(upper, "upper", lower=0.0)

@@ -91,6 +91,10 @@ class GeneralPolytope(FeasibleSet):
     0.571
     """
 
+    b: NDArray[np.float64]
+    A_eq: Any
+    b_eq: NDArray[np.float64]
+
     is_down_closed = False
 
     def __init__(

@@ -320,6 +320,10 @@ class DisjointKnapsacks(FeasibleSet):
     ``upper`` (n,).
     """
 
+    groups: Any
+    weights: Any
+    capacities: Any
+
     def __init__(self, groups: Any, weights: Any, capacities: Any, upper: Any, equality: bool = False) -> None:
         self.n = groups.size
         self.groups, self.weights, self.capacities = groups, weights, capacities
@@ -391,6 +395,8 @@ class Knapsack(DisjointKnapsacks):
     >>> P.project([1.0, 1.0, 1.0]).round(3)
     array([0.81 , 0.619, 0.238])
     """
+
+    budget: float
 
     def __init__(self, weights: ArrayLike, budget: float, upper: ArrayLike | None = None) -> None:
         weights = as_vector(weights, "weights", lower=0.0)

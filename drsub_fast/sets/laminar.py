@@ -161,6 +161,9 @@ class LaminarMatroid(Polytope):
     array([0.5, 0.5, 0. , 0. , 0. ])
     """
 
+    sets: Any
+    capacities: NDArray[np.float64]
+
     def __init__(self, sets: Any, capacities: ArrayLike, upper: float = 1.0) -> None:
         A = _membership(sets, upper)
         capacities = as_vector(capacities, "capacities", n=A.shape[0])

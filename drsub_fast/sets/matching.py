@@ -237,6 +237,12 @@ class MatchingPolytope(Polytope):
     array([0., 1., 1.])
     """
 
+    n_left: Any
+    n_right: Any
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    capacities: NDArray[np.float64]
+
     def __init__(
         self, edges: ArrayLike, n_left: int, n_right: int, capacities: float = 1.0, upper: float = 1.0
     ) -> None:

@@ -186,6 +186,9 @@ class Polytope(FeasibleSet):
     array([2., 0.])
     """
 
+    m: Any
+    b: NDArray[np.float64]
+
     def __init__(self, A: Any, b: ArrayLike, upper: ArrayLike | None = None) -> None:
         A = _as_constraint_matrix(A)
         m, n = A.shape

@@ -35,12 +35,12 @@ class Rows(NamedTuple):
         Why the set is not known to be down-closed, entry by entry; empty if A >= 0, b >= 0 and there is no equation.
     """
 
-    A: np.ndarray
-    b: np.ndarray
-    A_eq: np.ndarray
-    b_eq: np.ndarray
-    upper: np.ndarray
-    reasons: tuple
+    A: NDArray[np.float64]
+    b: NDArray[np.float64]
+    A_eq: NDArray[np.float64]
+    b_eq: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    reasons: tuple[str, ...]
 
 
 def _snapped(side, magnitude):

@@ -43,6 +43,8 @@ class Simplex(DisjointKnapsacks):
     array([0.333, 0.333, 0.333])
     """
 
+    total: float
+
     is_down_closed = False
 
     def __init__(self, n: int, total: float = 1.0) -> None:

@@ -44,7 +44,7 @@ def boosted_gradient(
     tol: float | None = None,
     lmo: str = "auto",
     callback: Callable[..., Any] | None = None,
-    callback_every: Any = 1,
+    callback_every: int = 1,
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Result:

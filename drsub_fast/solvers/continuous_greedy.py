@@ -132,7 +132,7 @@ def nonmonotone_frank_wolfe(
     max_iter: int = 100,
     lmo: Literal["auto", "highs", "kernel"] = "auto",
     callback: Callable[..., Any] | None = None,
-    callback_every: Any = 1,
+    callback_every: int = 1,
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Result:
@@ -186,10 +186,10 @@ def monotone_frank_wolfe(
     max_iter: Any = 100,
     lmo: Literal["auto", "highs", "kernel"] = "auto",
     callback: Callable[..., Any] | None = None,
-    callback_every: Any = 1,
+    callback_every: int = 1,
     time_limit: float | None = None,
     progress: bool = False,
-) -> Any:
+) -> Result:
     """Monotone Frank-Wolfe variant (continuous greedy): max_iter steps of 1/max_iter from 0, no shrinking.
 
     Parameters, returns and errors are those of `nonmonotone_frank_wolfe`.

@@ -145,7 +145,7 @@ def frank_wolfe(
     lmo: Literal["auto", "highs", "kernel"] = "auto",
     curvature: float | None = None,
     callback: Callable[..., Any] | None = None,
-    callback_every: Any = 1,
+    callback_every: int = 1,
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Result:

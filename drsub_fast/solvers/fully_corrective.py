@@ -303,7 +303,7 @@ def fully_corrective_frank_wolfe(
     tol: Any = None,
     lmo: Literal["auto", "highs", "kernel"] = "auto",
     callback: Callable[..., Any] | None = None,
-    callback_every: Any = 1,
+    callback_every: int = 1,
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Result:

@@ -3,6 +3,8 @@
 The loop is called, not linked in: it is compiled for single solves as well.
 """
 
+from typing import Any
+
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import call_alone, kernel
 from drsub_fast.solvers.atoms import FullyCorrectiveOptions
@@ -14,6 +16,8 @@ from drsub_fast.solvers.spectral_steps import SpectralOptions, spectral_loop
 
 #: ``run_loop(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap)``: k_max steps,
 #: or up to step k_stop, as far as the loop gets without help; its code.
+# For type checkers: operations take parameters of any registered class.
+run_loop: Any
 run_loop, RUN_LOOP = operation("run_loop")
 
 

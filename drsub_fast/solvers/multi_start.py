@@ -72,7 +72,7 @@ _STATUS = {CONVERGED: Status.CONVERGED, FINISHED: Status.MAX_ITER, STALLED: Stat
 #: wants for n variables.
 LocalSolver = namedtuple("LocalSolver", "solve options size")
 
-CORRECTIVE = LocalSolver(fully_corrective_frank_wolfe, FullyCorrectiveOptions, atoms_size)
+CORRECTIVE: LocalSolver = LocalSolver(fully_corrective_frank_wolfe, FullyCorrectiveOptions, atoms_size)
 SPECTRAL = LocalSolver(partial(projected_gradient, step_size="spectral"), SpectralOptions, lambda n: (0, 0))
 
 
@@ -161,12 +161,12 @@ def multi_start(
     x0: ArrayLike | None = None,
     n_starts: int | None = None,
     seed: int = 0,
-    max_iter: Any = 1000,
+    max_iter: int = 1000,
     tol: Any = None,
     lmo: Literal["auto", "highs", "kernel"] = "auto",
     n_jobs: int = 1,
     callback: Callable[..., Any] | None = None,
-    callback_every: Any = 1,
+    callback_every: int = 1,
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Result:

@@ -52,7 +52,7 @@ class Method:
     solve: Callable
     label: str
     finished: Status = Status.MAX_ITER
-    needs: tuple = ()
+    needs: tuple[str, ...] = ()
     is_local: bool = False
     many_starts: bool = False
     second_phase: bool = False
@@ -79,7 +79,7 @@ class Method:
 
 
 #: The methods by name.
-METHODS = {}
+METHODS: dict[str, Method] = {}
 
 
 def register_method(method: "Method") -> None:

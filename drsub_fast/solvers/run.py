@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_function, as_real, as_vector, one_of
 from drsub_fast.engine.codes import (
@@ -56,7 +56,7 @@ from drsub_fast.solvers.state import (
     open_run,
 )
 
-logger = logging.getLogger("drsub_fast")
+logger: logging.Logger = logging.getLogger("drsub_fast")
 
 # Floats in a cache line, and of a workspace from which on it is aligned.
 _LINE, _LARGE = 8, 8192
@@ -106,6 +106,27 @@ class Run:
         Whether to show a progress bar.
     """
 
+    began: Any
+    f: Any
+    max_iter: Any
+    tol: Any
+    deadline: Any
+    callback: Any
+    callback_every: Any
+    progress: bool
+    lmo: str
+    params: Any
+    upper: Any
+    x: Any
+    from_zero: bool
+    base: float | None
+    solver: Any
+    compiled: bool
+    floats: NDArray[np.float64]
+    integers: NDArray[np.int64]
+    trace_value: NDArray[np.float64]
+    trace_gap: NDArray[np.float64]
+
     def __init__(
         self,
         f: Objective,
@@ -115,7 +136,7 @@ class Run:
         lmo: Literal["auto", "highs", "kernel"] = "auto",
         tol: float | None = None,
         callback: Callable[..., Any] | None = None,
-        callback_every: Any = 1,
+        callback_every: int = 1,
         time_limit: float | None = None,
         progress: bool = False,
     ) -> None:

@@ -45,7 +45,7 @@ def two_phase_frank_wolfe(
     subroutine: str = "frank-wolfe",
     lmo: Literal["auto", "highs", "kernel"] = "auto",
     callback: Callable[..., Any] | None = None,
-    callback_every: Any = 1,
+    callback_every: int = 1,
     time_limit: float | None = None,
     progress: bool = False,
     **options: Any,

@@ -1,0 +1,75 @@
+"""Types as a user's checker sees them: a program passes `mypy --strict`, its mistakes are found."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import drsub_fast as ds
+
+PROGRAM = Path(__file__).with_name("typing_program.py")
+
+#: Parts of the program, what to write in their place, and what mypy says then.
+MISTAKES = {
+    'step_size="exact"': ('step_size="exactly"', "arg-type"),
+    'step_size="spectral"': ('step_size="open-loop"', "arg-type"),
+    'lmo="kernel"': ('lmo="simplex"', "arg-type"),
+    'bound="tight"': ('bound="tightest"', "arg-type"),
+    "tol=1e-6": ("tolerance=1e-6", "call-arg"),
+    "r.upper_bound": ("r.upperbound", "attr-defined"),
+    "r.trace.value.shape": ("r.trace.values.shape", "attr-defined"),
+    "ds.Status.CONVERGED": ("ds.Status.CONVERGES", "attr-defined"),
+    "ds.certificates": ("ds.certificate", "attr-defined"),
+    "P.project(": ("P.projection(", "attr-defined"),
+    "chosen.items": ("chosen.item", "attr-defined"),
+    "stack.value.mean()": ("stack.values.mean()", "attr-defined"),
+    "size=3, method=how": ("size=3, method=3", "arg-type"),
+}
+
+
+@pytest.fixture(scope="module")
+def check(tmp_path_factory):
+    """Runs mypy on a text; returns its report."""
+    pytest.importorskip("mypy")
+    folder = tmp_path_factory.mktemp("types")
+
+    def run(text):
+        program = folder / "program.py"
+        program.write_text(text)
+        command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", folder / "cache"]
+        return subprocess.run(
+            [*command, program], capture_output=True, text=True, cwd=folder, check=False,
+            env=os.environ | {"MYPYPATH": str(Path(ds.__file__).parents[1])},
+        ).stdout  # fmt: skip
+
+    return run
+
+
+def test_a_program_passes(check):
+    text = PROGRAM.read_text()
+    assert len(text.splitlines()) >= 60
+    assert check(text).startswith("Success")
+
+
+def test_mistakes_are_found(check):
+    # One run for all: each stands in its own line.
+    lines = PROGRAM.read_text().splitlines()
+    expected = set()
+    for right, (wrong, kind) in MISTAKES.items():
+        (number,) = (k for k, line in enumerate(lines) if right in line)
+        lines[number] = lines[number].replace(right, wrong)
+        expected.add((number + 1, kind))
+    report = check("\n".join(lines) + "\n")
+    found = {(int(line), kind) for line, kind in re.findall(r"program\.py:(\d+): error: .*\[([\w-]+)\]", report)}
+    assert found == expected
+
+
+def test_the_program_runs():
+    run = subprocess.run(
+        [sys.executable, "-W", "error", PROGRAM], capture_output=True, text=True, check=False,
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert (run.returncode, run.stderr) == (0, "")
