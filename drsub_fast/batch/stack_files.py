@@ -7,9 +7,11 @@ a header promises is compared with what the file holds before anything is read.
 import errno
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +38,7 @@ class FileArray:
         Its place in an ``.npz`` file.
     """
 
-    def __init__(self, path, name, member=None):
+    def __init__(self, path: Path, name: str, member: Any = None) -> None:
         self.path, self.name, self.member = path, name, member
         with ExitStack() as opened:
             _, self.shape, self.in_columns, self.dtype = self._open(opened)
@@ -56,11 +58,11 @@ class FileArray:
     def _damaged(self, error):
         return ValueError(f"{self.path}: {self.name} cannot be read: {error}")
 
-    def ravel(self):
+    def ravel(self) -> Any:
         """The entries, as `numpy.ndarray.ravel`."""
         return self.whole().ravel()
 
-    def whole(self):
+    def whole(self) -> Any:
         """The array."""
         if self.in_columns and self.ndim > 1:
             (columns,) = self._rows(self.shape[::-1])
@@ -68,7 +70,7 @@ class FileArray:
         (array,) = self._rows(self.shape)
         return array
 
-    def rows(self, size):
+    def rows(self, size: Any) -> Iterator[Any]:
         """The rows in groups of ``size``, one after the other."""
         if self.in_columns and self.ndim > 1:
             if self.size * self.dtype.itemsize > _WHOLE:
@@ -117,7 +119,7 @@ def _arrays(path):
     return {member.filename.removesuffix(".npy"): FileArray(path, member.filename[:-4], member) for member in members}
 
 
-def read_stack(path):
+def read_stack(path: Path) -> Stack | None:
     """The stack of problems in a file or folder.
 
     Parameters

@@ -11,7 +11,7 @@ become one archive at the end. The table is written beside the file, which it re
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -149,7 +149,7 @@ class _Parquet:
 KINDS = {".npz": _Npz, ".parquet": _Parquet}
 
 
-def check_table(path):
+def check_table(path: Any) -> None:
     """Raises an error if a table cannot be written: ValueError for another kind of file, `UnsupportedError` without
     pyarrow, IsADirectoryError for a folder."""
     kind = one_of(Path(path).suffix.lower(), "kind of file", tuple(KINDS))
@@ -160,7 +160,7 @@ def check_table(path):
 
 
 @contextmanager
-def open_table(path, beside=None):
+def open_table(path: str | Path, beside: str | Path | None = None) -> Iterator[Any]:
     """A function that appends results to a table, ``add(results, **extra)``; the file is there at the end.
 
     Parameters

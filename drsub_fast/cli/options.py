@@ -1,5 +1,7 @@
 """Options of the methods on the command line, for all subcommands that solve."""
 
+from typing import Any
+
 from drsub_fast.methods import METHODS, options_of
 
 _OPTIONS = (
@@ -11,7 +13,7 @@ _OPTIONS = (
 )
 
 
-def add_options(parser):
+def add_options(parser: Any) -> None:
     """Adds --method and the options of methods."""
     parser.add_argument("--method", choices=["auto", *METHODS], default="auto", metavar="METHOD",
                         help=f"auto (default), {', '.join(METHODS)}")  # fmt: skip
@@ -20,7 +22,7 @@ def add_options(parser):
         parser.add_argument(option, dest=name, type=kind, metavar=kind.__name__.upper(), help=text)
 
 
-def given_options(args):
+def given_options(args: Any) -> Any:
     """The options that were given, by name; ValueError for one that the method does not have."""
     options = {name: value for name, *_ in _OPTIONS if (value := getattr(args, name)) is not None}
     accepted = options_of(args.method)

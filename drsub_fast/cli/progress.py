@@ -2,7 +2,9 @@
 
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from tqdm import tqdm
 
@@ -10,12 +12,12 @@ from tqdm import tqdm
 class MinuteLines:
     """Counts problems, and writes a line of how many are done at most every so many seconds."""
 
-    def __init__(self, total, stream, every=60.0, clock=time.monotonic):
+    def __init__(self, total: Any, stream: Any, every: float = 60.0, clock: Any = time.monotonic) -> None:
         self.total, self.stream, self.every, self.clock = total, stream, every, clock
         self.done, self.counted = 0, 0
         self.last = clock()
 
-    def __call__(self, count):
+    def __call__(self, count: Any) -> None:
         self.done += count
         now = self.clock()
         if now - self.last >= self.every:
@@ -26,7 +28,7 @@ class MinuteLines:
 
 
 @contextmanager
-def shown_progress(total):
+def shown_progress(total: Any) -> Iterator[Any]:
     """A function that counts finished problems, and shows them on standard error."""
     if not sys.stderr.isatty():
         yield MinuteLines(total, sys.stderr)

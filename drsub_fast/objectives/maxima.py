@@ -10,6 +10,7 @@ or a difference of near equals.
 """
 
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 import scipy
@@ -23,7 +24,7 @@ from drsub_fast.objectives.base import register_objective
 COLUMNS = 64
 
 
-def sorted_columns(W):
+def sorted_columns(W: Any) -> Any:
     """(pointers, items, weights): the positive entries of every column of W, the largest first."""
     if scipy.sparse.issparse(W):
         W = scipy.sparse.csc_array(W)
@@ -143,10 +144,10 @@ def _stacked_maxima(linear, W):
     return MaximaParams(n, linear, pointers, items, weights)
 
 
-def stack_facility_location(W):
+def stack_facility_location(W: Any) -> Any:
     return _stacked_maxima(np.zeros((1, W.shape[1])), np.maximum(W, 0.0)), within(W, 0.0, LARGEST)
 
 
-def stack_flid(utilities, W):
+def stack_flid(utilities: Any, W: Any) -> Any:
     accepted = within(W, 0.0, LARGEST) & within(utilities, -LARGEST, LARGEST)
     return _stacked_maxima(utilities - W.sum(axis=2), np.maximum(W, 0.0)), accepted

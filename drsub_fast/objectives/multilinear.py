@@ -571,21 +571,21 @@ class SampledExtension(Multilinear):
     def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self._monotone
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_values": {}}
 
     @property
-    def n_calls(self):
+    def n_calls(self) -> Any:
         """Number of sets that F was called for so far."""
         return len(self._values)
 
-    def estimate(self, x, uniforms):
+    def estimate(self, x: Any, uniforms: Any) -> Any:
         """Value and gradient at x from the sets {i : u_i < x_i}, one for each row u of ``uniforms``."""
         sample, counts = self._sample(x, uniforms)
         mean = counts @ sample / counts.sum()
         return mean[0], mean[1:]
 
-    def mean_value(self, x, uniforms):
+    def mean_value(self, x: Any, uniforms: Any) -> Any:
         """The value alone: one call of F a set."""
         return float(np.mean([self._value_of(chosen) for chosen in uniforms < x]))
 

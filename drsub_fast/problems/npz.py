@@ -8,6 +8,7 @@ import errno
 import math
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,7 +56,7 @@ def _read_member(archive, member, name):
 
 
 @contextmanager
-def opened_member(archive, member, name):
+def opened_member(archive: Any, member: Any, name: str) -> Iterator[Any]:
     """(stream at the first entry, shape, whether columns come first, type) of the array that is a member."""
     if member.flag_bits & 1:
         raise ValueError(f"{name} is encrypted")
@@ -67,7 +68,7 @@ def opened_member(archive, member, name):
         yield stream, *read_header(stream, member.file_size)
 
 
-def read_header(stream, size):
+def read_header(stream: Any, size: Any) -> Any:
     """(shape, whether columns come first, type) of the array in a stream of ``size`` bytes, which it fills."""
     version = np.lib.format.read_magic(stream)
     if version not in _HEADERS:

@@ -15,7 +15,9 @@ around P, the entropy joins the linear function in closed form: sum_j log(1 + ex
 
 import math
 from collections import namedtuple
+from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy
@@ -26,6 +28,7 @@ from drsub_fast.objectives.mean_field import MeanField
 from drsub_fast.objectives.multilinear import MaximaExtension
 from drsub_fast.proofs.program import constraint_rows
 from drsub_fast.proofs.rungs import CALL, largest
+from drsub_fast.sets.base import FeasibleSet
 
 #: Most entries of the program's rows.
 _MOST_ENTRIES = 2_000_000
@@ -34,7 +37,7 @@ _MOST_ENTRIES = 2_000_000
 Terms = namedtuple("Terms", "drops rows")
 
 
-def terms_of(params):
+def terms_of(params: Any) -> Any:
     """The terms of a maxima extension; terms without a drop are left out."""
     _, _, pointers, items, weights = params
     drops, columns, lengths = [], [], []
@@ -52,7 +55,7 @@ def terms_of(params):
     return Terms(np.array(drops), rows)
 
 
-def best_shares(terms, linear, P, upper):
+def best_shares(terms: Any, linear: Any, P: FeasibleSet, upper: Any) -> Any:
     """About the best shares: multipliers of the program, for a P of finitely many rows."""
     count = len(terms.drops)
     A, b, A_eq, b_eq, lower = constraint_rows(P)
@@ -69,7 +72,7 @@ def best_shares(terms, linear, P, upper):
     return np.clip(oracle.row_duals()[:count] / terms.drops, 0.0, 1.0)
 
 
-def covering_steps(problem):
+def covering_steps(problem: Any) -> Iterator[Any]:
     """The rung: one step, for a maxima extension over any set with rows, or its mean-field objective."""
     f, P, upper = problem.f, problem.P, problem.upper
     extension = f.extension if isinstance(f, MeanField) else f

@@ -25,7 +25,7 @@ Proof = namedtuple("Proof", "bound n_nodes status")
 class Interrupted(Exception):
     """Ctrl-C while a node was being bounded; ``bound`` is what had been proved about the node."""
 
-    def __init__(self, bound):
+    def __init__(self, bound: Any) -> None:
         super().__init__(bound)
         self.bound = bound
 

@@ -10,13 +10,16 @@ One set S that holds item i with probability x_i gives all n derivatives, F(S + 
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from drsub_fast._checks import as_count, as_function, as_real, as_seed
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.multilinear import SampledExtension
+from drsub_fast.objectives.multilinear import Multilinear, SampledExtension
 from drsub_fast.result import Result, Status, Trace
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.promise import MONOTONE, Promise, claims
 from drsub_fast.solvers.run import Progress, now, solver_upper
@@ -29,8 +32,16 @@ _PROMISE = Promise(
 
 
 def stochastic_continuous_greedy(
-    f, P, *, max_iter=20, n_samples=1, n_values=20, seed=0, callback=None, time_limit=None
-):  # fmt: skip
+    f: Multilinear,
+    P: FeasibleSet,
+    *,
+    max_iter: int = 20,
+    n_samples: int = 1,
+    n_values: int = 20,
+    seed: int = 0,
+    callback: Callable[..., Any] | None = None,
+    time_limit: float | None = None,
+) -> Result:
     """Continuous greedy with a gradient from ``n_samples`` random sets a step.
 
     Parameters
