@@ -308,26 +308,40 @@ class Polytope(FeasibleSet):
         return project_onto_rows(y, self.A, self.b, upper, sizes=self._scale_from)
 
 
+@kernel
+def _scale_stack(A, b, upper, tightest, stack, accepted):
+    """`scale_polytope` for every polytope of a stack, with the tightest bounds; which of them are sound."""
+    m, n = A.shape[1:]
+    for i in range(accepted.size):
+        rows, sides, bounds, implied = A[row_of(A, i)], b[row_of(b, i)], upper[row_of(upper, i)], tightest[i]
+        n_bad = 0
+        for j in range(n):
+            implied[j] = math.inf
+        for r in range(m):
+            n_bad += not 0.0 <= sides[r] <= LARGEST
+            for j in range(n):
+                n_bad += not 0.0 <= rows[r, j] <= LARGEST
+                implied[j] = min(implied[j], sides[r] / rows[r, j] if rows[r, j] > 0.0 else math.inf)
+        scale = stack.scale[i]
+        for j in range(n):
+            scale[j] = min(implied[j], bounds[j])
+            n_bad += not scale[j] < math.inf
+        accepted[i] = n_bad == 0
+        if n_bad == 0:
+            scale_polytope(rows, sides, scale, PolytopeParams(stack.A[i], stack.b[i], scale, stack.mode))
+
+
 def _stack(A, b, upper=None):
-    if A.shape[1] * A.shape[2] > _MANY_ENTRIES:
+    m, n = A.shape[1:]
+    if m * n > _MANY_ENTRIES:
         return None  # each for itself, by the kernel or HiGHS
-    accepted = within(A, 0.0, LARGEST) & within(b, 0.0, LARGEST)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        tightest = np.where(A > 0.0, b[:, :, None] / A, np.inf).min(axis=1, initial=np.inf)
+    bounds = np.full((1, n), np.inf) if upper is None else upper
+    count = max(len(A), len(b), len(bounds))
+    stack = PolytopeParams(np.empty((count, m, n)), np.empty((count, m)), np.empty((count, n)), KERNEL)
+    tightest, accepted = np.empty((count, n)), np.empty(count, bool)
+    _scale_stack(A, b, bounds, tightest, stack, accepted)
     upper = tightest if upper is None else upper
-    accepted = accepted & within(upper, 0.0, LARGEST)
-    # As `scale_polytope`.
-    column, row = _powers_of_two(np.minimum(upper, tightest)), _powers_of_two(b)
-    per_unit = np.divide(1.0, row, out=np.zeros(row.shape), where=row > 0.0)
-    with np.errstate(invalid="ignore", over="ignore"):
-        scaled = A * per_unit[:, :, None] * column[:, None, :]
-        return PolytopeParams(scaled, np.where(b > 0.0, b * per_unit, 1.0), column, KERNEL), upper, accepted
-
-
-def _powers_of_two(x):
-    """`_power_of_two` of every entry of an array, 0 where x is not above 0."""
-    _, exponent = np.frexp(np.where(np.isfinite(x), x, 1.0))
-    return np.where(x > 0.0, np.ldexp(1.0, np.clip(exponent - 1, -500, 500)), 0.0)
+    return stack, upper, accepted & within(upper, 0.0, LARGEST)
 
 
 register_kind(
