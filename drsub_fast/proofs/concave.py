@@ -14,7 +14,8 @@ import numpy as np
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.log_det import Spectral
 from drsub_fast.objectives.logistic import LogisticNonconvex
-from drsub_fast.objectives.quadratic import QuadraticParams
+from drsub_fast.objectives.quadratic import FactoredQuadraticParams
+from drsub_fast.proofs.quadratic_steps import dense
 from drsub_fast.proofs.rungs import CALL, gradient_price, largest
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.solvers.multi_start import local_solver
@@ -42,7 +43,10 @@ def excess_curvature(f: Objective, reach: Any) -> Any:
         return 0.0
     if isinstance(f, LogisticNonconvex):
         return 0.0 if np.abs(reach).max(initial=0.0) <= f.dr_radius else None
-    if not isinstance(f.params, QuadraticParams):
+    if isinstance(f.params, FactoredQuadraticParams):
+        return 0.0
+    f = dense(f)
+    if f is None:
         return None
     H = f.params.H
     if not H.any():

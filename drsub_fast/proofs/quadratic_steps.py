@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.quadratic import QuadraticParams
+from drsub_fast.objectives.quadratic import Quadratic, QuadraticParams, SparseQuadraticParams
 from drsub_fast.proofs.doubly_nonnegative import interior_point_bound
 from drsub_fast.proofs.first_order import multipliers
 from drsub_fast.proofs.program import magnitude, quadratic_program, unit_form
@@ -21,6 +21,8 @@ from drsub_fast.proofs.safe_bound import relaxation, safe_bound
 
 #: Variables up to which the interior point comes first.
 _INTERIOR_UP_TO = 20
+#: Variables up to which the matrix of a sparse quadratic is made dense: the relaxation is dense anyway.
+_DENSE_UP_TO = 500
 #: Relative gap of the interior point.
 _INTERIOR_GAP = 1e-7
 #: Steps of the first-order method between two bounds.
@@ -29,12 +31,24 @@ _EVERY = 25
 _BOUNDS, _CLOSE = 400, 1e-6
 
 
+def dense(f):
+    """A quadratic with its matrix as an array: f, or the twin of a sparse f of some hundreds of variables, or None."""
+    if isinstance(f.params, QuadraticParams):
+        return f
+    if not isinstance(f.params, SparseQuadraticParams) or f.n > _DENSE_UP_TO:
+        return None
+    twin = Quadratic(f.H.toarray(), f.params.h, c=f.params.c)
+    twin.unit_box = f.unit_box
+    return twin
+
+
 def _program(problem):
     """The problem as a quadratic program, or None."""
-    if not isinstance(problem.f.params, QuadraticParams):
+    f = dense(problem.f)
+    if f is None:
         return None
     try:
-        return quadratic_program(problem.f, problem.P)
+        return quadratic_program(f, problem.P)
     except UnsupportedError:
         return None
 
@@ -50,7 +64,7 @@ def interior_point_steps(problem: Any) -> Generator[Any, None, None]:
     scale = magnitude(program)
     if form is None or scale == 0.0 or len(form.free) == 0:
         return
-    yield problem.f.c + form.constant + interior_point_bound(relaxation(form), scale, _INTERIOR_GAP, math.inf), 0
+    yield problem.f.params.c + form.constant + interior_point_bound(relaxation(form), scale, _INTERIOR_GAP, math.inf), 0
 
 
 def first_order_steps(problem: Any) -> Generator[Any, None, None]:
@@ -64,7 +78,7 @@ def first_order_steps(problem: Any) -> Generator[Any, None, None]:
     if form is None or len(form.free) == 0:
         return
     data = relaxation(form)
-    constant = f.c + form.constant
+    constant = f.params.c + form.constant
     # A step is an eigendecomposition, four products of matrices of order N and the lift to all products of rows.
     price = _EVERY * (18 * N**3 + 4 * N * L**2 + 40 * CALL) + 20 * N**3 + 4 * N * L**2
     yield constant + data.linear, price

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 
 import drsub_fast as ds
 from drsub_fast import certificates
@@ -142,6 +143,20 @@ def test_the_linear_program_of_maxima(seed):
     bound = min(bound for bound, _ in covering.covering_steps(Problem(f, P, P.upper, points[0], 0.0)))
     assert bound <= np.maximum(f.params.linear, 0.0).sum() + terms.drops.sum() + 1e-9
     assert bound >= above.max() - 1e-9
+
+
+def test_sparse_and_factored_quadratics_have_the_bounds_of_dense_ones():
+    random = np.random.default_rng(0)
+    dense = quadratic(random, 4)
+    P = ds.Polytope(0.2 + random.random((2, 4)), np.ones(2), np.ones(4))
+    sparse = ds.Quadratic(scipy.sparse.csr_array(dense.H), dense.h, c=dense.c)
+    best = ds.maximize(dense, P).value
+    bounds = [certificates.upper_bound(f, P, value=best, gap=1e-6) for f in (dense, sparse)]
+    assert best <= bounds[1] == pytest.approx(bounds[0], rel=1e-6)
+    B, d = random.random((4, 2)), random.random(4)
+    factored = ds.Quadratic(factor=B, diagonal=d, h=dense.h)
+    r = ds.maximize(factored, P)
+    assert r.value <= r.upper_bound <= r.value + 1e-6 * max(1.0, abs(r.value))
 
 
 def test_coverage_of_a_hundred_items():
