@@ -12,7 +12,7 @@ def fingerprint(*parts: Any) -> Any:
 
     Equal content has an equal digest in every process. Functions count by their name and code.
     """
-    digest = hashlib.blake2b(digest_size=16)
+    digest = hashlib.sha256()  # 1.4 GB a second where the processor knows it; blake2b makes 0.5 there
     for part in parts:
         _feed(digest, part)
     return digest.hexdigest()

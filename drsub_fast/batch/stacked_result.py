@@ -2,6 +2,7 @@
 
 import json
 from collections import namedtuple
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +64,23 @@ class StackedResult(Record):
         """Names of the arrays of numbers."""
         return *(name for name in cls._ROWS if name != "status"), "trace_value", "trace_fw_gap"
 
+    def status_names(self) -> np.ndarray:
+        """Name of the status of each problem."""
+        names = np.empty(len(self), f"U{max(len(status.name) for status in Status)}")
+        for status, which in self.by_status():
+            names[which] = status.name
+        return names
+
+    def by_status(self) -> Iterator[tuple[Status, np.ndarray]]:
+        """Each status that occurs, and which problems have it, shape (B,)."""
+        # Enumerations are slow to hash and to name: one comparison of the array for each that occurs.
+        rest = np.ones(len(self), bool)
+        while rest.any():
+            status = self.status[rest.argmax()]
+            which = self.status == status
+            yield status, which
+            rest &= ~which
+
     def __getitem__(self, index: Any) -> Any:
         rows = [getattr(self, name)[index] for name in self._ROWS]
         if np.ndim(index) == 0 and not isinstance(index, slice):
@@ -75,7 +93,7 @@ class StackedResult(Record):
         return StackedResult(*rows, messages, self.method, self.time, *traces)
 
     def _table(self):
-        counts = {status: int((self.status == status).sum()) for status in dict.fromkeys(self.status.tolist())}
+        counts = {status: int(which.sum()) for status, which in self.by_status()}
         solved = self.value[np.isfinite(self.value)]
         spread = f"{solved.min():.6g} to {solved.max():.6g}, mean {solved.mean():.6g}" if solved.size else "none"
         gaps = self.fw_gap[np.isfinite(self.fw_gap)]
@@ -117,7 +135,7 @@ def pack(answers: Any) -> Any:
     """A `StackedResult` as a dict of arrays, which are the same for every run: its time is left out."""
     arrays = {name: getattr(answers, name) for name in answers.numeric() if getattr(answers, name) is not None}
     # As numbers of the members their order would be part of the format.
-    arrays["status"] = np.array([status.name for status in answers.status], np.str_)
+    arrays["status"] = answers.status_names()
     rest = {"messages": list(answers.messages.items()), "method": answers.method}
     return arrays | {"rest": np.frombuffer(json.dumps(rest).encode(), np.uint8)}
 

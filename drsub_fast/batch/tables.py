@@ -30,16 +30,18 @@ def _columns(results):
     """Columns by name, and the points: one after the other, and the length of each."""
     if isinstance(results, StackedResult):
         columns = {name: getattr(results, name) for name in (*_FLOATS, *_INTEGERS)}
-        statuses, points = results.status, results.x.ravel()
+        columns["status"], points = results.status_names(), results.x.ravel()
         lengths = np.full(len(results), results.x.shape[1])
-        messages = [results.messages.get(i, "") for i in range(len(results))]
+        messages = (
+            [results.messages.get(i, "") for i in range(len(results))] if results.messages else [""] * len(results)
+        )
     else:
         columns = {name: np.array([getattr(r, name) for r in results], float) for name in _FLOATS}
         columns |= {name: np.array([getattr(r, name) for r in results], np.int64) for name in _INTEGERS}
-        statuses, points = [r.status for r in results], np.concatenate([*(r.x for r in results), np.zeros(0)])
+        columns["status"] = np.array([r.status.name for r in results], np.str_)
+        points = np.concatenate([*(r.x for r in results), np.zeros(0)])
         lengths = np.array([len(r.x) for r in results], np.int64)
         messages = [r.message for r in results]
-    columns["status"] = np.array([status.name for status in statuses], dtype=np.str_)
     columns["message"] = np.array(messages, dtype=np.str_)
     return columns, points, lengths
 
@@ -70,9 +72,9 @@ class _Column:
     def write(self, archive, name, shape=None):
         """Writes the column as a member of an archive, as an array of that shape."""
         kind = np.result_type(*(dtype for dtype, _ in self.parts))
-        member = zipfile.ZipInfo(f"{name}.npy")
-        # Numbers do not get smaller, and packing them takes as long as the problems.
-        member.compress_type = zipfile.ZIP_DEFLATED if kind.kind == "U" else zipfile.ZIP_STORED
+        member = f"{name}.npy"
+        if kind.kind != "U":  # numbers hardly get smaller, and to pack them takes as long as the problems
+            member = zipfile.ZipInfo(member)
         shape = (sum(size for _, size in self.parts),) if shape is None else shape
         self.file.seek(0)
         with archive.open(member, "w", force_zip64=True) as stream:
@@ -99,7 +101,7 @@ class _Npz:
         """Writes the archive."""
         lengths = np.concatenate(self.lengths)
         same = len(set(lengths.tolist())) == 1
-        with zipfile.ZipFile(self.path, "w") as archive:
+        with zipfile.ZipFile(self.path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for name, column in self.columns.items():
                 column.write(archive, name, (len(lengths), int(lengths[0])) if name == "x" and same else None)
             if not same:

@@ -151,18 +151,20 @@ class _Tally:
 
     def add(self, results, names):
         """Takes results into account."""
-        stacked = not isinstance(results, list)
-        statuses = results.status.tolist() if stacked else [result.status for result in results]
-        gaps = results.fw_gap if stacked else np.array([result.fw_gap for result in results])
+        if isinstance(results, list):
+            statuses = np.array([result.status.name for result in results])
+            gaps = np.array([result.fw_gap for result in results])
+        else:
+            statuses, gaps = results.status_names(), results.fw_gap
         self.count += len(statuses)
-        self.statuses.update(statuses)
+        self.statuses.update(statuses.tolist())
         self.worst = np.fmax(self.worst, np.fmax.reduce(gaps, initial=np.nan))
-        self.failed += [name for name, status in zip(names, statuses, strict=True) if status is Status.FAILED]
+        self.failed += [names[i] for i in np.flatnonzero(statuses == Status.FAILED.name)]
 
     def show(self, seconds):
         """Prints the summary."""
         print(f"{self.count} problems in {seconds:.2f} s ({self.count / seconds:.0f} a second)")
-        for name, number in sorted((status.name, number) for status, number in self.statuses.items()):
+        for name, number in sorted(self.statuses.items()):
             print(f"{name:14}{number}")
         if np.isfinite(self.worst):
             print(f"{'worst gap':14}{self.worst:.3g}")

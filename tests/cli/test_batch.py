@@ -1,10 +1,14 @@
 """drsub-fast batch: stacks, folders, failures, resuming."""
 
 import argparse
+import io
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+import tracemalloc
 from concurrent.futures import CancelledError
 from types import SimpleNamespace
 
@@ -12,7 +16,11 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
+from drsub_fast.batch.stack_files import read_stack
+from drsub_fast.batch.tables import open_table
+from drsub_fast.cli import batch
 from drsub_fast.cli.batch import FAILURES, _cluster, add_arguments, run
+from drsub_fast.cli.progress import MinuteLines
 
 METHOD = ["--method", "nonmonotone-frank-wolfe", "--max-iter", "20"]
 
@@ -257,3 +265,199 @@ def test_an_empty_folder_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="holds no problem files"):
         command(tmp_path / "empty", "--out", tmp_path / "out.npz")
+
+
+def stack_files(folder, arrays):
+    """The same stack stored, packed, and as a folder."""
+    np.savez(folder / "stored.npz", **arrays)
+    np.savez_compressed(folder / "packed.npz", **arrays)
+    (folder / "folder").mkdir()
+    for name, array in arrays.items():
+        np.save(folder / "folder" / f"{name}.npy", array)
+    return [folder / name for name in ("stored.npz", "packed.npz", "folder")]
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "swapped"])
+def test_a_stack_is_read_in_pieces_from_every_kind_of_file(tmp_path, layout):
+    arrays = stack(count=130)
+    change = {"rows": lambda a: a, "columns": np.asfortranarray, "swapped": lambda a: a.astype(">f8")}[layout]
+    for path in stack_files(tmp_path, {name: change(array) for name, array in arrays.items()}):
+        stored, kinds = read_stack(path)
+        assert (stored.count, set(stored.shared), kinds) == (130, {"upper"}, {"objective": None, "set": None})
+        pieces = list(stored.pieces(stored.size(1 << 20)))
+        assert [first for first, _ in pieces] == list(range(0, 130, 3))  # 64 pieces at least, were there as many
+        for name in ("H", "h"):
+            assert np.array_equal(np.concatenate([piece[name] for _, piece in pieces]), arrays[name])
+
+
+def test_files_of_a_stack_give_the_same_bytes(tmp_path):
+    outs = []
+    for path in stack_files(tmp_path, stack(count=20)):
+        outs.append(tmp_path / f"{path.name}.out.npz")
+        assert command(path, "--out", outs[-1], "--jobs", 1) == 0
+    assert len({out.read_bytes() for out in outs}) == 1
+
+
+def test_a_piece_is_read_before_the_rest_of_the_file_is(tmp_path):
+    np.savez(tmp_path / "stack.npz", **stack(count=4000))
+    stored, _ = read_stack(tmp_path / "stack.npz")
+    size = stored.size(4000)
+    assert size * 8 * (4 * 4 + 4) <= 4000
+    tracemalloc.start()
+    for _ in stored.read(size):
+        pass
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000  # of 640 kB
+
+
+@pytest.mark.parametrize("where", ["header", "middle", "end"])
+def test_damage_to_a_stack_is_named_with_its_file(tmp_path, where, capsys):
+    stored, _, folder = stack_files(tmp_path, stack(count=500))
+    whole = (folder / "H.npy").read_bytes()
+    (folder / "H.npy").write_bytes({"header": b"X" + whole[1:], "middle": whole[:-8], "end": whole + b"0"}[where])
+    with pytest.raises(ValueError, match=r"^[^:]*H\.npy: H cannot be read"):
+        command(folder, "--out", tmp_path / "out.npz")
+    assert not list(tmp_path.glob("out*"))
+    damaged = bytearray(stored.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    stored.write_bytes(damaged)
+    with pytest.raises(ValueError, match=r"^[^:]*stored\.npz: H cannot be read: Bad CRC"):
+        command(stored, "--out", tmp_path / "out.npz")
+    assert not (tmp_path / "out.npz").exists()
+
+
+def test_arrays_without_a_problem_are_named(tmp_path):
+    np.save(tmp_path / "H.npy", -np.ones((3, 2, 2)))
+    with pytest.raises(ValueError, match="holds no stack: the arrays are H"):
+        command(tmp_path, "--out", tmp_path / "out.npz")
+    np.save(tmp_path / "h.npy", np.ones((4, 2)))
+    np.save(tmp_path / "upper.npy", np.ones(2))
+    with pytest.raises(ValueError, match="the stacks have different lengths"):
+        command(tmp_path, "--out", tmp_path / "out.npz")
+
+
+def test_options_are_those_of_solve(tmp_path):
+    arrays = stack()
+    np.savez(tmp_path / "stack.npz", **arrays)
+    write_folder(tmp_path / "problems", arrays)
+    options = ("--method", "multi-start", "--n-starts", 2, "--seed", 5, "--tol", 1e-3, "--max-iter", 9)
+    single = {"method": "multi-start", "n_starts": 2, "seed": 5, "tol": 1e-3, "max_iter": 9}
+    expected = ds.maximize_stacked(**arrays, **single, n_jobs=1)
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    for source in ("stack.npz", "problems"):
+        for limit in ((), ("--time-limit", 1e6)):
+            out = tmp_path / "out.npz"
+            arguments = [tmp_path / source, "--out", out, "--jobs", 1, *options, *limit]
+            assert run(parser.parse_args(list(map(str, arguments)))) == 0
+            with np.load(out) as table:
+                assert np.allclose(table["value"], expected.value, rtol=1e-12)
+    with pytest.raises(ValueError, match="nonmonotone-frank-wolfe has no option --n-starts"):
+        command(tmp_path / "stack.npz", "--out", tmp_path / "out.npz", "--n-starts", 3)
+
+
+def test_whatever_one_file_does_is_its_own_failure(tmp_path, monkeypatch):
+    write_folder(tmp_path / "problems", stack())
+
+    def read(path, read=batch.read_problem):
+        if path.name in failures:
+            raise failures[path.name]
+        return read(path)
+
+    failures = {"p00.npz": MemoryError(), "p03.npz": ZeroDivisionError("by zero"), "p11.npz": PermissionError("no")}
+    monkeypatch.setattr(batch, "read_problem", read)
+    assert command(tmp_path / "problems", "--out", tmp_path / "out.npz", "--jobs", 1) == FAILURES
+    with np.load(tmp_path / "out.npz") as table:
+        assert np.flatnonzero(table["status"] == "FAILED").tolist() == [0, 3, 11]
+        assert "p03.npz: ZeroDivisionError: by zero" in table["message"][3]
+        assert table["value"][[1, 2, 10]].tolist() == expected(stack()).value[[1, 2, 10]].tolist()
+
+
+def test_minimised_files_have_values_of_their_own_sense(tmp_path):
+    f, P = ds.Quadratic([[-2.0]], [3.0]), ds.Box([1.0])
+    for name, minimize in (("a.npz", False), ("b.npz", True)):
+        ds.write_problem(tmp_path / name, f, P, minimize=minimize)
+    out = tmp_path / "out.npz"
+    assert command(tmp_path / "a.npz", tmp_path / "b.npz", "--out", out, "--jobs", 1) == 0
+    with np.load(out) as table:
+        assert table["sense"].tolist() == ["maximize", "minimize"]
+        assert table["value"][0] == -table["value"][1] > 0
+        assert table["upper_bound"][1] <= table["value"][1]
+
+
+def test_extras_are_asked_for_before_the_work(tmp_path, monkeypatch):
+    np.savez(tmp_path / "stack.npz", **stack())
+    for module, arguments, words in (
+        ("pyarrow", ["--out", tmp_path / "out.parquet"], "Parquet files need pyarrow"),
+        ("distributed", ["--out", tmp_path / "out.npz", "--dask", "tcp://127.0.0.1:1"], "--dask needs distributed"),
+    ):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(ds.UnsupportedError, match=words):
+            command(tmp_path / "stack.npz", *arguments)
+    assert [path.name for path in tmp_path.iterdir()] == ["stack.npz"]
+    (tmp_path / "out.npz").mkdir()
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        command(tmp_path / "stack.npz", "--out", tmp_path / "out.npz")
+
+
+def test_a_table_takes_the_place_of_the_old_one_when_it_is_whole(tmp_path):
+    results = expected(stack())
+    for name in ("table.npz", "table.parquet"):
+        if name.endswith("parquet"):
+            pytest.importorskip("pyarrow", reason="needs the extra 'parquet'")
+        path = tmp_path / name
+        ds.write_results(path, results)
+        before = path.read_bytes()
+        with pytest.raises(TypeError, match="must be a Result"), open_table(path) as add:
+            add([*results, 3])
+        assert path.read_bytes() == before
+        with open_table(path) as add:
+            add(results[:5])
+            add(results[5:])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["table.npz", "table.parquet"]
+    with np.load(tmp_path / "table.npz", allow_pickle=False) as table:
+        assert np.array_equal(table["x"], results.x)
+    with pytest.raises(ValueError, match="value is a column of every table"):
+        ds.write_results(tmp_path / "table.npz", results, value=np.ones(12))
+    with pytest.raises(ValueError, match="name must be 12 numbers or texts"):
+        ds.write_results(tmp_path / "table.npz", results, name=["one"])
+
+
+def test_elsewhere_than_on_a_terminal_a_line_a_minute_says_how_far_it_is():
+    times, stream = iter([0.0, 30.0, 61.0, 90.0, 125.0]), io.StringIO()
+    count = MinuteLines(1000, stream, clock=lambda: next(times))
+    for _ in range(4):
+        count(100)
+    assert stream.getvalue().splitlines() == [
+        "drsub-fast: 200 of 1000 problems, 3.28 a second", "drsub-fast: 400 of 1000 problems, 3.12 a second"
+    ]  # fmt: skip
+
+
+PAUSE_AT_A_MODULE = """
+import runpy, sys
+class Pause:
+    def find_spec(self, name, path=None, target=None):
+        if name == "scipy":
+            print("importing", flush=True)
+            sys.stdin.read()
+sys.meta_path.insert(0, Pause())
+sys.argv, sys.orig_argv = ["-m", "info"], [sys.executable, "-m", "drsub_fast", "info"]
+import drsub_fast
+"""
+
+
+def test_ctrl_c_during_imports_leaves_no_traceback():
+    with subprocess.Popen(
+        [sys.executable, "-c", PAUSE_AT_A_MODULE], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout.readline() == b"importing\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == -signal.SIGINT
+        assert process.stderr.read() == b""
+
+
+def test_importing_the_package_elsewhere_leaves_ctrl_c_as_it_is():
+    code = "import signal, drsub_fast; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    subprocess.run([sys.executable, "-c", code], check=True)
