@@ -6,21 +6,17 @@ are gone; and what Python calls is compiled with all that it calls. This takes t
 was tested with: see `drsub_fast.engine.plain` for the others.
 """
 
-import ctypes
 import hashlib
 import io
 import logging
 import pickle
-import signal
 import sys
-import threading
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import llvmlite
 import numba
-from llvmlite import ir
-from llvmlite.binding import add_symbol, get_host_cpu_features, get_host_cpu_name, parse_bitcode
+from llvmlite.binding import get_host_cpu_features, get_host_cpu_name, parse_bitcode
 from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
@@ -33,7 +29,8 @@ from numba.core.typing.templates import signature as make_signature
 from numba.extending import intrinsic, lower_builtin, models, overload, register_model, typeof_impl
 
 from drsub_fast.engine import store
-from drsub_fast.engine.jit import Kernel, call_alone, compiles_at_once, compiling
+from drsub_fast.engine.cells import CELLS, Cell, call_by_cell, cell_of
+from drsub_fast.engine.jit import Kernel, call_alone, compiles_at_once
 from drsub_fast.engine.signatures import key_text
 from drsub_fast.errors import UnsupportedError
 
@@ -216,7 +213,7 @@ class _Cache:
             reader.classes = classes
             cells, content = reader.load()
             # Their symbols have to be there before the code that refers to them.
-            cells = [_cell(*described) for described in cells]
+            cells = [cell_of(*described) for described in cells]
             result = self.rebuild(target_context, content)
         except Exception as error:  # whatever the file holds: it costs time, not the answer
             logger.warning("the compiled code in %s does not load, and is made anew: %r", name, error)
@@ -233,7 +230,7 @@ class _Cache:
         stream = io.BytesIO()
         writer = _Pickler(stream, protocol=pickle.HIGHEST_PROTOCOL)
         writer.classes = classes
-        cells = [_CELLS[name].described() for name in getattr(result.library, "cells", [])]
+        cells = [CELLS[name].described() for name in getattr(result.library, "cells", [])]
         writer.dump((cells, result._reduce()))
         store.save(name, self._kernel.__module__, _stamp(), stream.getvalue())
 
@@ -354,7 +351,7 @@ def compile(kernel: Any, arguments: Any) -> Any:
     function.compile(signature)
     result = function.overloads[signature]
     for name in getattr(result.library, "cells", []):
-        _CELLS[name].fill()
+        CELLS[name].fill()
     return result.entry_point
 
 
@@ -388,85 +385,12 @@ def _is_plain_data(numba_type):
     return numba_type in (numba.types.float64, numba.types.int64)
 
 
-# Calls by address.
-
-
-class _Cell:
-    """Where compiled code finds the address of a kernel that it does not link in.
-
-    The symbols of the cell and of what fills it are registered in every process, so that code from the disk cache is
-    linked to the cell of its process; a call that finds the cell empty has it filled.
-    """
-
-    def __init__(self, name, kernel, find_signature, is_separate=False):
-        self.name, self.kernel, self._find_signature, self.is_separate = name, kernel, find_signature, is_separate
-        self._address, self._lock = ctypes.c_int64(0), threading.Lock()
-        self._callback = ctypes.CFUNCTYPE(ctypes.c_int64)(self.fill)
-        add_symbol(f"{name}.cell", ctypes.addressof(self._address))
-        add_symbol(f"{name}.fill", ctypes.cast(self._callback, ctypes.c_void_p).value)
-
-    @cached_property
-    def signature(self) -> Any:
-        """Types of the arguments."""
-        return self._find_signature()
-
-    def described(self) -> Any:
-        """What `_cell` takes, for other processes; separate kernels make their cells there themselves."""
-        return (self.name,) if self.is_separate else (self.name, self.kernel, self.signature)
-
-    def fill(self) -> int:
-        """Compiles the kernel and notes its address. Ctrl-C waits meanwhile: it cannot pass through compiled code."""
-        interrupted = False
-        with self._lock:
-            while not self._address.value:
-                try:
-                    self._address.value = self._compiled()
-                except KeyboardInterrupt:
-                    interrupted = True
-        if interrupted:
-            signal.raise_signal(signal.SIGINT)
-        return self._address.value
-
-    def _compiled(self):
-        function = self.kernel.standalone
-        with compiling():
-            function.compile(self.signature)
-        result = function.overloads[self.signature]
-        return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
-
-
-_CELLS = {}
-
-
-def _cell(name, kernel=None, signature=None):
-    """The cell of a kernel for a signature, one for each name."""
-    if name not in _CELLS and kernel is not None:
-        _CELLS[name] = _Cell(name, kernel, lambda: signature)
-    return _CELLS[name]
-
-
-def _call_by_cell(context, builder, arguments, values, name):
-    """Code that calls what the cell of a name holds."""
-    convention, integer = context.call_conv, ir.IntType(64)
-    place = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), []), f"{name}.cell")
-    fill = cgutils.get_or_insert_function(builder.module, ir.FunctionType(integer, []), f"{name}.fill")
-    address = cgutils.alloca_once_value(builder, builder.load(builder.bitcast(place, integer.as_pointer())))
-    empty = builder.icmp_unsigned("==", builder.load(address), integer(0))
-    with builder.if_then(empty, likely=False):
-        builder.store(builder.call(fill, []), address)
-    function_type = convention.get_function_type(numba.types.int64, arguments)
-    callee = builder.inttoptr(builder.load(address), function_type.as_pointer())
-    # A kernel never raises, so its status is not looked at.
-    _, result = convention.call_function(builder, callee, numba.types.int64, arguments, values)
-    return result
-
-
 def add_separate(separate: Any) -> None:
     """Makes a separate kernel known to Numba."""
     kernel, call = separate.kernel, separate.call
     name = f"{kernel.__module__}.{kernel.__name__}"
     # The example waits: the module of the kernel may not be complete yet.
-    cell = _CELLS[name] = _Cell(name, kernel, lambda: tuple(map(numba.typeof, separate.example())), True)
+    cell = CELLS[name] = Cell(name, kernel, lambda: tuple(map(numba.typeof, separate.example())), True)
 
     class Template(AbstractTemplate):
         key = call
@@ -486,19 +410,19 @@ def add_separate(separate: Any) -> None:
         )
         if given != expected:
             raise TypingError(f"{name} takes {cell.signature}, got {called.args}")
-        return _call_by_cell(context, builder, called.args, values, name)
+        return call_by_cell(context, builder, called.args, values, name)
 
 
 @intrinsic
 def _call_alone(typing_context, function, arguments):
     kernel, signature = function.dispatcher.kernel, tuple(map(numba.types.unliteral, arguments.types))
-    text = key_text((tuple, *map(_type_key, signature))) or str(len(_CELLS))
+    text = key_text((tuple, *map(_type_key, signature))) or str(len(CELLS))
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    name = _cell(f"{kernel.__module__}.{kernel.__name__}.{digest}", kernel, signature).name
+    name = cell_of(f"{kernel.__module__}.{kernel.__name__}.{digest}", kernel, signature).name
 
     def generate(context, builder, called, values):
         parts = cgutils.unpack_tuple(builder, values[1])
-        return _call_by_cell(context, builder, called.args[1].types, parts, name)
+        return call_by_cell(context, builder, called.args[1].types, parts, name)
 
     return numba.types.int64(function, arguments), generate
 
