@@ -48,11 +48,12 @@ _OPTIONS = {
 _SMALLEST_ENTRY = 1e-12
 #: Of a down-closed program: costs below minus this, in units of the largest gain, can only keep a variable at 0.
 _LARGEST_LOSS = 1e6
-#: Programs with more rows and columns together begin with a number of simplex iterations that is an eighth of those;
-#: what they leave undone is done by the interior point, whose crossover ends at a basis for the calls that follow.
-#: Random rows with 0.1 % nonzero, b = 1, seconds of the simplex and the interior point: 5000 columns and half as many
-#: rows 0.07 and 0.13, 10,000 columns 5.2 and 0.9. Where few rows are tight the simplex ends within its share.
-_LARGE, _SHARE = 10_000, 0.125
+#: Programs with more rows and columns together than the first number begin, in every call, with as many simplex
+#: iterations from the last basis as the second number times those; what is left undone then is left to the interior
+#: point. Random rows with 0.1 % nonzero, b = 1, seconds of the simplex and the interior point: 5000 columns and half as
+#: many rows 0.07 and 0.13, 10,000 columns 5.2 and 0.9, and 5.6 from the basis for a cost that differs by 1 %. Where few
+#: rows are tight or a cost hardly changes the simplex ends within its share.
+_LARGE, _SHARE = 10_000, 0.05
 _BASIC = int(_core.HighsBasisStatus.kBasic)
 _COLUMN_WISE, _MAXIMIZE, _NO_LIMIT = 1, -1, 2_147_483_647
 # A refinement that moves a value by more than this, relative, is no refinement.
@@ -137,7 +138,6 @@ class HighsOracle:
         self._has_factors = matrix.nnz > 0
         self._columns = np.arange(n, dtype=np.int32)
         self._range = self._scaled_bounds()
-        self._has_basis = False
         self.pivots = 0
         self._model = _Model()
         for name, value in _OPTIONS.items():
@@ -253,7 +253,7 @@ class HighsOracle:
     def _run(self):
         """Solves the program as it stands: (status of the run, status of the model)."""
         model, size = self._model, self._n + self._m
-        if size <= _LARGE or self._has_basis:
+        if size <= _LARGE:
             return self._run_once()
         _require(model.setOptionValue("simplex_iteration_limit", int(_SHARE * size)), "iteration limit")
         statuses = self._run_once()
@@ -262,7 +262,6 @@ class HighsOracle:
             _require(model.setOptionValue("solver", "ipm"), "solver")
             statuses = self._run_once()
             _require(model.setOptionValue("solver", "simplex"), "solver")
-        self._has_basis = statuses[1] == _core.HighsModelStatus.kOptimal
         return statuses
 
     def _run_once(self):
