@@ -220,9 +220,9 @@ def multi_start(
     >>> round(r.value, 3), r.n_starts
     (0.6, 8)
     """
+    run = Run(f, P, None, max_iter, lmo, tol, callback, callback_every, time_limit, progress)
     first_starts = default_starts(f.n) if n_starts is None else as_count(n_starts, "n_starts", lower=1)
     n_jobs, seed = worker_count(n_jobs), as_seed(seed)
-    run = Run(f, P, None, max_iter, lmo, tol, callback, callback_every, time_limit, progress)
     extra = None if x0 is None else starting_point(f, P, x0, run.upper)
     local = local_solver(f, P)
     options = {"max_iter": max_iter, "tol": tol, "lmo": lmo, "callback": callback, "callback_every": callback_every}
