@@ -277,7 +277,7 @@ def test_bad_x0(bad, message):
 def test_bad_options():
     f, P = quadratic(3, 0), ds.Box(np.ones(3))
     with pytest.raises(
-        ValueError, match="unknown method 'no-such'; choose from 'auto', .*'double-greedy', 'frank-wolfe'"
+        ValueError, match=r"unknown method 'no-such'; choose from 'auto', .*'double-greedy', 'frank-wolfe'"
     ):
         ds.maximize(f, P, method="no-such")
     with pytest.raises(ValueError, match="unknown step_size 'armijo'; choose from 'open-loop'"):
