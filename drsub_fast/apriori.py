@@ -41,6 +41,12 @@ class Constants(Record):
         The diameter of P, or a bound on it: see the set's `diameter`.
     curvature : float or None
         A bound on C_f(P), in units of f.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> ds.constants(ds.Quadratic([[-2.0, 0.0], [0.0, -1.0]], [1.0, 1.0]), ds.Box([3.0, 4.0])).diameter
+    5.0
     """
 
     smoothness: float | None
@@ -62,6 +68,11 @@ def constants(f: Objective, P: FeasibleSet) -> "Constants":
     Returns
     -------
     Constants
+
+    Raises
+    ------
+    TypeError
+        For an f or P of another kind, or of different sizes (ValueError).
 
     Examples
     --------
@@ -100,6 +111,11 @@ def nonmonotone_bound(optimum: float, curvature: float, n_steps: int, k: int | N
     -------
     float
 
+    Raises
+    ------
+    ValueError
+        For a number that is negative or not finite.
+
     Examples
     --------
     >>> import drsub_fast as ds
@@ -131,6 +147,11 @@ def frank_wolfe_gap_bound(rise: float, curvature: float, k: int) -> float:
     -------
     float
 
+    Raises
+    ------
+    ValueError
+        For a number that is negative or not finite.
+
     Examples
     --------
     >>> import drsub_fast as ds
@@ -160,6 +181,11 @@ def two_phase_bound(
     Returns
     -------
     float
+
+    Raises
+    ------
+    ValueError
+        For a number that is negative or not finite.
 
     Examples
     --------

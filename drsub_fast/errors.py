@@ -10,6 +10,15 @@ class OracleError(RuntimeError):
     ----------
     status : str
         What the solver reported.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> try:
+    ...     ds.Simplex(2).lmo([1.0, 1.0], upper=[0.2, 0.2])
+    ... except ds.OracleError as error:
+    ...     print(error.status)
+    empty
     """
 
     def __init__(self, message: Any, status: str = "") -> None:

@@ -63,6 +63,14 @@ class Guarantee:
     holds : bool, "declared" or None
         Whether the premise is known to hold (True), was declared by the user and is not checked ("declared"), is known
         to fail (False), or unknown (None).
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> r = ds.double_greedy(f, ds.Box([0.5, 0.2]))
+    >>> r.guarantee.ratio, r.guarantee.holds
+    (0.5, True)
     """
 
     ratio: float | None
@@ -94,6 +102,14 @@ class Trace(Record):
         f(x_k).
     fw_gap : ndarray, shape (n_iter + 1,)
         max over the set of <grad f(x_k), v - x_k>; NaN where the method does not compute it.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> r = ds.frank_wolfe(f, ds.Box([1.0, 1.0]), max_iter=20)
+    >>> r.trace.value.shape == r.trace.fw_gap.shape == (r.n_iter + 1,)
+    True
     """
 
     value: NDArray[np.float64]

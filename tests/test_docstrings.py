@@ -2,9 +2,13 @@
 
 import inspect
 import os
+import re
 import subprocess
 import sys
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+
+import pytest
 
 import drsub_fast as ds
 
@@ -34,11 +38,52 @@ def test_public_names_are_documented():
     assert undocumented == []
 
 
-def test_public_functions_show_an_example():
-    # Readers and writers of files have none: an example would leave files behind.
-    names = [name for name in ds.__all__ if not name.startswith(("read_", "write_"))]
-    functions = [getattr(ds, name) for name in names if inspect.isfunction(getattr(ds, name))]
-    assert [function.__name__ for function in functions if ">>>" not in function.__doc__] == []
+#: Errors that one sentence describes.
+SHORT = {"CheckpointError", "UnsupportedError"}
+
+
+def _sections(item):
+    return set(re.findall(r"^([A-Z]\w+)\n-+$", inspect.getdoc(item), re.MULTILINE))
+
+
+def _documented(item):
+    """Names of parameters or attributes that a docstring describes."""
+    return set(re.findall(r"\w+", " ".join(re.findall(r"^(\S.*?)(?: : .*)?$", inspect.getdoc(item), re.MULTILINE))))
+
+
+@pytest.mark.parametrize("name", [name for name in ds.__all__ if inspect.isfunction(getattr(ds, name))])
+def test_a_function_has_every_section_and_every_parameter(name):
+    function = getattr(ds, name)
+    expected = {"Parameters", "Raises", "Examples"}
+    if inspect.signature(function).return_annotation is not None:
+        expected.add("Yields" if "iter" in name.split("_") else "Returns")
+    assert expected - _sections(function) == set()
+    assert set(inspect.signature(function).parameters) - _documented(function) == set()
+
+
+@pytest.mark.parametrize("name", [name for name in ds.__all__ if inspect.isclass(getattr(ds, name))])
+def test_a_class_says_what_it_takes_or_holds_and_shows_an_example(name):
+    item = getattr(ds, name)
+    if name in SHORT:
+        return
+    assert "Examples" in _sections(item)
+    if is_dataclass(item):
+        assert "Attributes" in _sections(item)
+        assert {each.name for each in fields(item)} - _documented(item) <= {"note"}
+    elif "__init__" in vars(item) and name not in ("Multilinear", "Objective", "FeasibleSet", "OracleError"):
+        assert {"Parameters", "Raises"} - _sections(item) == set()
+        assert set(inspect.signature(item).parameters) - _documented(item) == set()
+
+
+def test_the_pages_are_built_without_a_warning(tmp_path):
+    pytest.importorskip("pdoc")
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "pdoc", "--docformat", "numpy", "--math", "-o", tmp_path, "drsub_fast"],
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(Path(ds.__file__).parents[1])},
+    )  # fmt: skip
+    assert (run.returncode, run.stderr) == (0, "")
+    page = (tmp_path / "drsub_fast.html").read_text()
+    assert [name for name in ds.__all__ if f'id="{name}"' not in page and f"{name}.html" not in page] == []
 
 
 def test_examples_run():

@@ -94,11 +94,24 @@ def maximize_iter(
 ) -> Iterator[Result]:
     """Solves many problems; yields their results in order, as they come in.
 
-    Parameters and errors are those of `maximize_many`.
+    Parameters
+    ----------
+    problems : iterable of (Objective, FeasibleSet) or (Objective, FeasibleSet, dict)
+        Consumed lazily, a few chunks ahead, so that it may be endless.
+    method, executor, n_jobs, chunk_size, on_error, progress, checkpoint, **options
+        As in `maximize_many`.
 
     Yields
     ------
     Result
+        Of the next problem; one that failed has the status FAILED, x = NaN and a message.
+
+    Raises
+    ------
+    TypeError
+        For an item that is no problem, when its turn comes.
+    CheckpointError
+        If the checkpoint is that of other problems or options, is damaged, or is in use by another run.
 
     Examples
     --------

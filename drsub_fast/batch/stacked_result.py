@@ -39,6 +39,13 @@ class StackedResult(Record):
         Wall-clock seconds of the batch.
     trace_value, trace_fw_gap : ndarray, shape (B, max_iter + 1), or None
         Values and gaps at every iterate, NaN beyond the last one; None unless asked for.
+
+    Examples
+    --------
+    >>> import numpy as np, drsub_fast as ds
+    >>> r = ds.maximize_stacked(h=np.ones((2, 3)), H=np.zeros((3, 3)), upper=np.ones(3), max_iter=5)
+    >>> r.value, len(r[:1]), r[0].status.name
+    (array([3., 3.]), 1, 'CONVERGED')
     """
 
     x: NDArray[np.float64] = field(repr=False)

@@ -217,6 +217,15 @@ def write_results(path: str | Path, results: Any, **extra: Any) -> None:
         For another kind of file.
     UnsupportedError
         For Parquet without pyarrow.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, drsub_fast as ds
+    >>> r = ds.maximize_stacked(h=np.ones((2, 3)), H=np.zeros((3, 3)), upper=np.ones(3), max_iter=5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ds.write_results(f"{folder}/answers.npz", r, name=["first", "second"])
+    ...     np.load(f"{folder}/answers.npz")["value"]
+    array([3., 3.])
     """
     with open_table(path) as add:
         add(results, **extra)

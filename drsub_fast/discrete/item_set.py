@@ -27,6 +27,13 @@ class MapResult(Record):
         Proven upper bound on the value of every set that was allowed: of that size where ``size`` was given.
     message : str
         Why the choice ended, and whether it has fewer items than allowed.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> s = ds.greedy_map([[2.0, 0.0], [0.0, 3.0]], size=2)
+    >>> s.items.tolist(), round(s.value, 4), s.value <= s.bound
+    ([1, 0], 1.7918, True)
     """
 
     items: NDArray[np.int64]

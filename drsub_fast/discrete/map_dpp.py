@@ -73,6 +73,13 @@ class MapSolution(MapResult):
         Value of the softmax extension at the point that was rounded; NaN if there was none.
     result : Result or None
         What the continuous method returned.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> s = ds.map_dpp([[2.0, 0.0], [0.0, 3.0]], size=1)
+    >>> s.items.tolist(), s.method
+    ([1], 'greedy')
     """
 
     method: str = ""
@@ -93,6 +100,11 @@ def nearest_psd(L: ArrayLike) -> NDArray[np.float64]:
     -------
     ndarray, shape (n, n)
         The symmetric part of L without its negative eigenvalues.
+
+    Raises
+    ------
+    ValueError
+        If L is not square, or has an entry that is not finite.
 
     Notes
     -----

@@ -53,6 +53,14 @@ class RoundedSet(Record):
         f at the fractional point that was rounded; NaN if there was none.
     n_values : int
         How often f was evaluated, at a point or for an item's gain.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Multilinear.coverage([{0, 1}, {1, 2}, {2}])
+    >>> s = ds.round_solution(f, ds.Budget(1, [1.0] * 3), [0.5, 0.5, 0.0])
+    >>> s.items.size, s.value, s.fractional_value
+    (1, 2.0, 1.75)
     """
 
     items: NDArray[np.int64]

@@ -54,6 +54,11 @@ class ItemSelector:
     n_features_in_ : int
         Columns of X.
 
+    Raises
+    ------
+    ValueError
+        By `fit`, for options or data that `greedy`, `greedy_map` or the similarity refuse.
+
     Notes
     -----
     Facility location keeps the n x n similarities. `transform` returns the chosen rows of what it is given, which is to

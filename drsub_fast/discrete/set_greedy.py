@@ -59,6 +59,13 @@ class GreedySet(Record):
         Gains and values that were computed.
     message : str
         Why the choice ended.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> s = ds.greedy(ds.Multilinear.coverage([{0, 1}, {1, 2}, {2}]), size=2)
+    >>> s.items.tolist(), s.value, round(s.ratio, 6)
+    ([0, 1], 3.0, 1.0)
     """
 
     items: NDArray[np.int64]

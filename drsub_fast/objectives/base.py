@@ -339,6 +339,13 @@ class Objective:
         Whether the loop calls BLAS for products that BLAS might share out among threads. Solves keep it to one.
     declared : frozenset of {"dr_submodular", "nonnegative", "monotone"}
         What is known of f by the user's word only.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> f = ds.Softmax([[2.0, 0.5], [0.5, 1.5]])
+    >>> f.n, f.unit_box, round(f([1.0, 0.0]), 4), f.gradient([0.0, 0.0])
+    (2, True, 0.6931, array([1. , 0.5]))
     """
 
     n: int

@@ -157,6 +157,16 @@ def read_problem(path: str | Path) -> Problem:
     A matrix may be sparse; in an ``.npz`` file a sparse ``A`` is the four arrays ``A.data``, ``A.indices``,
     ``A.indptr`` and ``A.shape`` of SciPy's CSC format. A vector may be a matrix with one row or column, and a number
     one with a single entry.
+
+    Examples
+    --------
+    >>> import tempfile, drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ds.write_problem(f"{folder}/small.npz", f, ds.Budget(1.0, [1.0, 1.0]))
+    ...     problem = ds.read_problem(f"{folder}/small.npz")
+    >>> problem.f, problem.P
+    (Quadratic(n=2), Budget(k=1, n=2))
     """
     path = Path(path)
     try:
@@ -202,6 +212,15 @@ def write_problem(
         For another kind of objective or set (`UnsupportedError`), e.g. one that calls a function.
     ValueError
         For another kind of file, or names that the format does not have. No file is left then.
+
+    Examples
+    --------
+    >>> import tempfile, drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ds.write_problem(f"{folder}/small.lp", f, ds.Box([1.0, 1.0]), names=["price", "size"])
+    ...     ds.read_problem(f"{folder}/small.lp").names
+    ('price', 'size')
     """
     path = Path(path)
     kind = one_of(kind_of_file(path), "kind of file", (*_ARRAYS, *_packed(_TEXT_WRITERS)))
@@ -318,6 +337,15 @@ def write_result(path: str | Path, result: Result, problem: Problem | None = Non
     ------
     ValueError
         For another kind of file.
+
+    Examples
+    --------
+    >>> import tempfile, drsub_fast as ds
+    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ds.write_result(f"{folder}/answer.json", ds.maximize(f, ds.Box([1.0, 1.0])))
+    ...     Path(folder, "answer.json").read_text().splitlines()[0]
+    '{'
     """
     path = Path(path)
     kind = one_of(kind_of_file(path), "kind of file", (".npz", ".json"))

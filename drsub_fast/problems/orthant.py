@@ -232,6 +232,14 @@ class OrthantProblem(Record):
         {x >= 0 : shift + alpha * x in the original set}.
     alpha, shift : ndarray, shape (n,)
         Signs and corner.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> g = ds.CallableObjective(lambda y: (y[0] - y[1], [1.0, -1.0]), n=2)
+    >>> problem = ds.to_orthant(g, ds.GeneralPolytope(lower=[-1.0, -1.0], upper=[1.0, 1.0]), [1, -1])
+    >>> problem.to_original(ds.maximize(problem.f, problem.P).x)
+    array([ 1., -1.])
     """
 
     f: Objective
@@ -379,6 +387,13 @@ class OrthantCheck(Record):
         On all pairs (i, j): evidence for K_alpha-DR-submodularity, or the pair at fault.
     submodular : DRCheck
         On the pairs i != j: the same for K_alpha-submodularity.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> g = ds.CallableObjective(lambda y: (y[0] * y[1], y[::-1]), n=2)
+    >>> ds.check_orthant(g, [1, -1], [0, 0], [1, 1]).dr.holds
+    True
     """
 
     dr: DRCheck
@@ -415,6 +430,11 @@ def check_orthant(
     Returns
     -------
     OrthantCheck
+
+    Raises
+    ------
+    ValueError
+        For signs other than 1 and -1, or lower > upper.
 
     Examples
     --------

@@ -144,6 +144,13 @@ class FeasibleSet:
         Upper bound of every variable over the set (read-only).
     is_down_closed : bool
         Whether 0 <= y <= x and x in the set imply y in the set.
+
+    Examples
+    --------
+    >>> import drsub_fast as ds
+    >>> P = ds.Budget(1.0, [1.0, 1.0])
+    >>> P.contains([0.5, 0.5]), P.lmo([1.0, 2.0]), P.project([1.0, 1.0])
+    (True, array([0., 1.]), array([0.5, 0.5]))
     """
 
     n: int

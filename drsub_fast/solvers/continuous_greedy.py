@@ -192,7 +192,28 @@ def monotone_frank_wolfe(
 ) -> Result:
     """Monotone Frank-Wolfe variant (continuous greedy): max_iter steps of 1/max_iter from 0, no shrinking.
 
-    Parameters, returns and errors are those of `nonmonotone_frank_wolfe`.
+    Parameters
+    ----------
+    f : Objective
+        Function to maximise; for the guarantee monotone and DR-submodular, with f(0) >= 0.
+    P : FeasibleSet
+        Down-closed set.
+    max_iter : int
+        Number of steps K.
+    lmo, callback, callback_every, time_limit, progress
+        As in `frank_wolfe`.
+
+    Returns
+    -------
+    Result
+        x is the last iterate, the sum of the vertices over K.
+
+    Raises
+    ------
+    UnsupportedError
+        If P is not down-closed; see `boosted_gradient`.
+    OracleError
+        If a linear program of the oracle fails.
 
     Notes
     -----

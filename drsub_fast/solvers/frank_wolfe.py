@@ -174,6 +174,8 @@ def frank_wolfe(
     callback : callable, optional
         ``callback(progress)`` every ``callback_every`` updates, with fields n_iter, x, value, fw_gap; a true
         return value stops the run.
+    callback_every : int
+        Updates from one call of ``callback`` to the next.
     time_limit : float, optional
         Seconds of wall-clock time.
     progress : bool

@@ -54,6 +54,11 @@ def mualem_feldman(
     Result
         x is the iterate of the largest value; the gap belongs to it only if it is also the last one, else NaN.
 
+    Raises
+    ------
+    OracleError
+        If a linear program of the oracle fails.
+
     Notes
     -----
     Mualem and Feldman 2023, "Resolving the approximability of offline and online non-monotone DR-submodular

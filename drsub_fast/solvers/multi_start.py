@@ -206,6 +206,11 @@ def multi_start(
         value up to 1e-6 relative. `n_lmo` and `time` are totals. Where the second phase gave it, `status` is that
         of its run over Q, while `fw_gap` is the gap over P, which may be larger than ``tol``.
 
+    Raises
+    ------
+    OracleError
+        If a linear program of the oracle fails.
+
     Notes
     -----
     On the paper's 600 quadratics (n = 8 .. 16) 16 starts reach 0.9998 of the global maximum on average, and 0.9996

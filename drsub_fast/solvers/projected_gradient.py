@@ -150,6 +150,13 @@ def projected_gradient(
     Result
         x is the last iterate.
 
+    Raises
+    ------
+    UnsupportedError
+        If P has no projection.
+    OracleError
+        If a linear program of the oracle fails.
+
     Notes
     -----
     Bian et al. 2017 (baseline). A stationary point of a monotone DR-submodular function has at
