@@ -1,4 +1,33 @@
-"""Continuous DR-submodular maximisation over down-closed convex sets."""
+"""Continuous DR-submodular maximisation over convex sets.
+
+A function f is DR-submodular where its gradient is antitone: the more of everything there is, the less one more is
+worth. Given such an f and a compact convex set P of points x >= 0, `maximize` looks for the largest f(x), x in P.
+
+>>> import drsub_fast as ds
+>>> f = ds.Quadratic(H=[[-1.0, -0.5], [-0.5, -2.0]], h=[1.0, 1.0])
+>>> P = ds.Polytope(A=[[1.0, 2.0]], b=[1.5])
+>>> r = ds.maximize(f, P)
+>>> r.value <= r.upper_bound
+True
+
+**Chapters.**
+
+- *Methods and what they guarantee*: `maximize` and the records in `drsub_fast.methods`; `frank_wolfe`,
+  `nonmonotone_frank_wolfe`, `two_phase_frank_wolfe`, `monotone_frank_wolfe`, `stochastic_continuous_greedy`,
+  `boosted_gradient`, `double_greedy`, `mualem_feldman`, `projected_gradient`, `fully_corrective_frank_wolfe`,
+  `multi_start`, `global_maximum`. What they return: `Result`, `Status`, `Guarantee`.
+- *Functions*: `Quadratic`, `Softmax`, `Multilinear`, `MeanField`, `Spectral`, `PriceOptimization`, `StabilityNumber`,
+  `LogisticNonconvex`, `NonnegativePCA`; your own by `CallableObjective` and `CompiledObjective`.
+- *Sets*: `Box`, `Budget`, `Knapsack`, `PartitionMatroid`, `LaminarMatroid`, `Simplex`, `Ball`, `MatchingPolytope`,
+  `Polytope`, `GeneralPolytope`; other orthants by `to_orthant`.
+- *Bounds*: `drsub_fast.certificates`, `constants`, `nonmonotone_bound`, `two_phase_bound`, `frank_wolfe_gap_bound`.
+- *Sets of items*: `map_dpp`, `greedy_map`, `greedy`, `exact_map`, `round_solution`, `improve_set`, `ItemSelector`.
+- *Batches and files*: `maximize_stacked`, `maximize_many`, `maximize_iter`, `read_problem`, `write_problem`,
+  `write_result`, `write_results`, `scipy_method`.
+- *The paper's experiments*: `drsub_fast.instances`, `drsub_fast.experiments`, and `drsub_fast.reference`, the methods
+  in plain numpy.
+- *For extenders*: `drsub_fast.kernels`, `drsub_fast.objectives.base`, `drsub_fast.sets.base`.
+"""
 # ruff: noqa: E402 - what Ctrl-C does to the command is said before the imports, which take their time
 
 from importlib import import_module
