@@ -15,6 +15,7 @@ PACKAGE = Path(ds.__file__).parent
 #: Folders, and modules beside them, from the ground up. A room imports from the floors below its own.
 FLOORS = (
     ("_plots", "_records"),
+    ("_start",),
     ("_checks", "_kinds", "errors", "result"),
     ("engine", "reference"),
     ("lp",),
@@ -104,3 +105,14 @@ def test_a_circle_and_an_upward_import_are_found(module):
 @pytest.mark.parametrize("kind", [*OBJECTIVES.values(), *SETS.values()], ids=lambda kind: kind.name)
 def test_kinds_declare_the_parameters_of_their_constructors(kind):
     assert list(kind.arguments) == list(signature(kind.make).parameters)
+
+
+def test_long_files_say_why():
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if text.count("\n") > 500:
+            assert "although it is long" in (ast.get_docstring(ast.parse(text)) or ""), path
+
+
+def test_few_modules_stand_beside_the_folders():
+    assert len(list(PACKAGE.glob("*.py"))) <= 15

@@ -217,7 +217,7 @@ def test_short_steps_take_the_curvature_bound_of_each_problem():
         ({"upper": None}, TypeError, "set is missing"),
         ({"h": np.ones((3, N))}, ValueError, "different lengths"),
         ({"h": np.ones(N + 1)}, ValueError, "h has shape"),
-        ({"upper": np.ones((B, N), complex)}, TypeError, "upper cannot be read"),
+        ({"upper": np.ones((B, N), complex)}, TypeError, "upper is complex"),
         ({"L": np.eye(N)}, TypeError, "L cannot be combined"),
         ({"h": np.ones((B, N, 1))}, ValueError, "h must have 1 axes"),
     ],

@@ -1,0 +1,258 @@
+"""One run over a stack: ranges of problems for workers, the compiled loop, the ordinary solver for what it leaves.
+
+Worker threads take ranges of problems, each a call of the compiled loop (`drsub_fast.batch.stack_loop`), sized by
+the time that problems take, so that unequal problems balance. What the loop leaves undone goes to the
+ordinary solver, problem by problem, which also words the errors: a problem is refused here for the same
+reason and with the same words as there.
+"""
+
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+
+import numpy as np
+
+from drsub_fast.batch.stack_loop import (
+    Answers,
+    MultiStartOptions,
+    Scratch,
+    TwoPhaseOptions,
+    solve_stack,
+)
+from drsub_fast.engine.codes import CONVERGED, FINISHED, STALLED
+from drsub_fast.engine.jit import Interpreted
+from drsub_fast.methods import METHODS, maximize
+from drsub_fast.result import Status
+from drsub_fast.sets.polytope import Polytope
+from drsub_fast.solvers.multi_start import local_solver, random_costs
+from drsub_fast.solvers.run import USUAL_STEPS, workspace_size
+from drsub_fast.solvers.state import as_tolerance
+
+logger: logging.Logger = logging.getLogger("drsub_fast")
+
+# Codes of a problem beside those of the loop; from FIRST_STATUS on, the position of a status in STATUSES.
+UNTOUCHED, FIRST_STATUS = -2, 100
+STATUSES = tuple(Status)
+_SOLVED = (CONVERGED, FINISHED, STALLED)
+
+#: Seconds of work that a worker takes at a time.
+_TURN = 0.02
+
+
+class Turns:
+    """Hands out ranges of problems in order, to several workers."""
+
+    def __init__(self, count):
+        self.rest = range(count)
+        self.lock = threading.Lock()
+        self.errors = []
+
+    def take(self, size):
+        """The next range, at most ``size`` long; None when all are taken."""
+        with self.lock:
+            part, self.rest = self.rest[:size], self.rest[size:]
+            return part or None
+
+    def stop(self, error=None):
+        """Hands out nothing more."""
+        with self.lock:
+            self.rest = range(0)
+            if error is not None:
+                self.errors.append(error)
+
+
+class _Failure(Exception):
+    """A problem that could not be solved, with its index."""
+
+
+class Batch:
+    """Problems that are solved together: what `_checked` makes of arguments, and the arrays of answers.
+
+    Messages count the problems from ``first``.
+    """
+
+    def __init__(self, first, problems, method, max_iter, options, lmo, on_error, trace):
+        self.first = first
+        self.problems, self.method, self.max_iter = problems, method, max_iter
+        self.options, self.lmo, self.on_error = options, lmo, on_error
+        self.finished = METHODS[method].finished
+        count, n = problems.count, problems.n
+        self.answers = Answers(
+            np.full((count, n), np.nan),
+            *np.full((3, count), np.nan),
+            np.full(count, UNTOUCHED, np.int64),
+            *np.zeros((2, count), np.int64),
+            *np.full((2, count if trace else 0, max_iter + 1), np.nan),
+        )
+        self.messages = {}
+        self.compiled = False
+        self.phase = self._phase()
+        self.costs = None
+        if METHODS[method].many_starts:
+            self.costs = random_costs(np.ones(n), options["n_starts"], options["seed"])
+
+    def _phase(self):
+        """(options of the compiled loop by tol and max_iter, its workspace), or None to solve one by one."""
+        problems = self.problems
+        if "time_limit" in self.options:  # the compiled loop does not look at the clock
+            return None
+        if not problems.has_stacks() or (isinstance(problems.sample[1], Polytope) and self.lmo == "highs"):
+            return None
+        if METHODS[self.method].many_starts:
+            local = local_solver(*problems.sample)
+            return (lambda tol, max_iter: local.options(tol)), local.size(problems.n)
+        solver = METHODS[self.options.get("subroutine", self.method)]
+        return None if solver.loop is None else (solver.loop, solver.workspace(problems.n))
+
+    def worker(self):
+        """Workspace of one worker."""
+        if self.phase is None:
+            return None
+        (f, P), n, k_max = self.problems.sample, self.problems.n, self.max_iter
+        floats, integers = workspace_size(f, P, P.params("kernel"), self.phase[1])
+        scratch = Scratch(
+            np.empty(floats), np.zeros(integers, np.int64),
+            *np.empty((2, n)), *np.empty((2, k_max + 1)), np.empty(2), np.empty(3, np.int64),
+        )  # fmt: skip
+        return scratch, np.empty((2, 1, k_max + 1))
+
+    def option_stack(self, first, last, upper):
+        """Options of the loop for the problems first..last - 1."""
+        options = self.options
+        given = {"step_size": options["step_size"]} if "step_size" in options else {}
+        if given.get("step_size") == "short":
+            given["curvature"] = self._curvatures(first, last, upper)
+        phase = self.phase[0](as_tolerance(options.get("tol")), self.max_iter, **given)
+        if METHODS[self.method].many_starts:
+            return MultiStartOptions(self.costs, phase)
+        return TwoPhaseOptions(phase) if METHODS[self.method].second_phase else phase
+
+    def solve(self, worker, piece):
+        """Solves a range of problems, by the kernel and what it leaves by the ordinary solver."""
+        first, last = piece.start, piece.stop
+        answers = Answers(*(array[first:last] for array in self.answers))
+        if self.phase is not None:
+            scratch, traces = worker
+            objectives, sets, upper, accepted = self.problems.stacks(first, last)
+            if not len(answers.trace_value):
+                answers = answers._replace(trace_value=traces[0], trace_gap=traces[1])
+            options = self.option_stack(first, last, upper)
+            arguments = objectives, sets, upper, accepted, options, scratch, self.max_iter, answers
+            self._kernel(arguments)(*arguments)
+        for i in np.flatnonzero(~np.isin(answers.code, _SOLVED)):
+            self.solve_alone(first + int(i))
+
+    def _kernel(self, arguments):
+        """`solve_stack`, or its plain Python where that has solved all problems sooner."""
+        if not self.compiled:
+            n, scratch = self.problems.n, arguments[5]
+            steps = min(self.max_iter, USUAL_STEPS) * (1 if self.costs is None else len(self.costs))
+            run = solve_stack.choose(arguments, self.problems.count * steps * (scratch.floats.size + n * n))
+            if isinstance(run, Interpreted):
+                return run
+            self.compiled = True
+        return solve_stack
+
+    def _curvatures(self, first, last, upper):
+        """Curvature bounds for short steps: the user's, or those of the objectives."""
+        given = self.options.get("curvature")
+        if given is not None:
+            return np.maximum(given.rows(first, last), 1e-300)
+        bounds = np.ones(last - first)
+        for i in range(first, last):
+            try:
+                f, _ = self.problems.single(i)
+            except (ValueError, TypeError):
+                continue  # the kernel refuses it, and the ordinary solver says why
+            bounds[i - first] = max(f.curvature_bound(upper[(i - first) % len(upper)]), 1e-300)
+        return bounds
+
+    def solve_alone(self, i):
+        """Problem i by the ordinary solver."""
+        options = dict(self.options)
+        if options.get("curvature") is not None:
+            options["curvature"] = float(options["curvature"].one(i))
+        try:
+            f, P = self.problems.single(i)
+            result = maximize(f, P, method=self.method, bound="cheap", max_iter=self.max_iter, lmo=self.lmo, **options)
+        except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
+            if self.on_error == "raise":
+                raise _Failure(self.first + i, error) from error
+            self.fail(i, str(error))
+            return
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        answers = self.answers
+        answers.x[i] = result.x
+        answers.value[i], answers.fw_gap[i] = result.value, result.fw_gap
+        answers.upper_bound[i] = result.upper_bound
+        answers.n_iter[i], answers.n_lmo[i] = result.n_iter, result.n_lmo
+        if len(answers.trace_value):
+            for trace, values in ((answers.trace_value, result.trace.value), (answers.trace_gap, result.trace.fw_gap)):
+                trace[i] = np.nan
+                trace[i, : len(values)] = values
+        if not result.success and result.status is not self.finished:
+            self.messages[i] = f"problem {self.first + i}: {result.message}"
+        answers.code[i] = FIRST_STATUS + STATUSES.index(result.status)
+
+    def fail(self, i, message, status=Status.FAILED):
+        """Marks problem i as not solved."""
+        answers = self.answers
+        for array in (answers.x, answers.value, answers.fw_gap, answers.upper_bound):
+            array[i] = np.nan
+        if len(answers.trace_value):
+            answers.trace_value[i] = answers.trace_gap[i] = np.nan
+        answers.n_iter[i] = answers.n_lmo[i] = 0
+        answers.code[i] = FIRST_STATUS + STATUSES.index(status)
+        self.messages[i] = f"problem {self.first + i}: {message}"
+
+    def statuses(self):
+        """Status of each problem."""
+        code = self.answers.code.copy()
+        code[code == CONVERGED] = FIRST_STATUS + STATUSES.index(Status.CONVERGED)
+        code[code == STALLED] = FIRST_STATUS + STATUSES.index(Status.STALLED)
+        code[code == FINISHED] = FIRST_STATUS + STATUSES.index(self.finished)
+        return np.array(STATUSES, dtype=object)[code - FIRST_STATUS]
+
+    def work(self, turns, bar):
+        """One worker: takes ranges until none is left."""
+        worker, size = None, 1
+        while (part := turns.take(size)) is not None:
+            worker = worker or self.worker()
+            began = time.perf_counter()
+            try:
+                self.solve(worker, part)
+            except _Failure as failure:
+                turns.stop(failure)
+                return
+            spent = max(time.perf_counter() - began, 1e-7)
+            size = max(1, min(4 * size, int(_TURN * len(part) / spent)))
+            bar(len(part))
+
+    def close(self):
+        """Marks what was not solved as interrupted."""
+        code = self.answers.code
+        for i in np.flatnonzero(~np.isin(code, _SOLVED) & (code < FIRST_STATUS)):
+            self.fail(int(i), Status.INTERRUPTED.value, Status.INTERRUPTED)
+        self.messages = dict(sorted(self.messages.items()))
+
+
+def run_workers(n_jobs, turns, work):
+    """Runs the workers, the only one in this thread; after Ctrl-C each finishes what it has begun."""
+    try:
+        if n_jobs == 1:
+            work()
+            return
+        with ThreadPoolExecutor(n_jobs, thread_name_prefix="drsub_fast") as pool:
+            futures = [pool.submit(work) for _ in range(n_jobs)]
+            try:
+                wait(futures)
+            except KeyboardInterrupt:
+                turns.stop()
+                raise
+        for future in futures:
+            future.result()
+    except KeyboardInterrupt:
+        turns.stop()
+        logger.info("the batch was interrupted")
