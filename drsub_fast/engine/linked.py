@@ -58,6 +58,12 @@ class _Code(JITCodeLibrary):
         super().add_ir_module(ir_module)
 
 
+def _cells_of(module):
+    """Names of the cells that code refers to: of what it calls by its address."""
+    names = [function.name for function in module.functions if function.is_declaration]
+    return [name.removesuffix(".cell") for name in names if name.endswith(".cell")]
+
+
 class _LinkedCode(_Code):
     """Code that exists to be linked into its callers: optimised and translated there, not here as well.
 
@@ -71,6 +77,8 @@ class _LinkedCode(_Code):
     def _finalize_final_module(self):
         self._finalize_dynamic_globals()
         self._finalized = True
+        # A process that loads this code makes them, for the code that it is linked into.
+        self.cells = _cells_of(self._final_module)
 
     def get_pointer_to_function(self, name):
         return 0
@@ -105,8 +113,7 @@ class _WholeCode(_Code):
                 # The loader finds local symbols of other code too, whose arguments may be others now.
                 function.name += ".whole"
         super()._optimize_final_module()
-        names = [function.name for function in self._final_module.functions if function.is_declaration]
-        self.cells = [name.removesuffix(".cell") for name in names if name.endswith(".cell")]
+        self.cells = _cells_of(self._final_module)
 
 
 def _holds_arrays(numba_type):
@@ -218,8 +225,9 @@ class _Cache:
         except Exception as error:  # whatever the file holds: it costs time, not the answer
             logger.warning("the compiled code in %s does not load, and is made anew: %r", name, error)
             return None
-        for cell in cells:
-            cell.fill()
+        if self.form == "whole":
+            for cell in cells:
+                cell.fill()
         return result
 
     def save_overload(self, signature, result):
