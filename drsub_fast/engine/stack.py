@@ -16,7 +16,7 @@ def row_of(array, i):
     return i if array.shape[0] > 1 else 0
 
 
-@kernel
+@kernel(memory=True)  # options may hold arrays
 def _shared(stack, i):
     return stack
 
