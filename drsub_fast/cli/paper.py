@@ -65,7 +65,11 @@ def add_arguments(parser: Any) -> None:
         help="by default the paper's three and, on the synthetic families without --quick, "
         f"{', '.join(synthetic.EXTRA_METHODS)}; any of {', '.join(METHODS)}",
     )  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="two repeats of n = 8, 12 and 16, function values")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="two repeats of n = 8, 12 and 16, function values; so few that curves may change places",
+    )
     parser.add_argument("--out", type=Path, default=Path("drsub-fast-paper"), metavar="DIR", help="where files go")
     parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N", help="threads")
     parser.add_argument(

@@ -169,6 +169,28 @@ def summarise(rows: Any) -> Any:
     }
 
 
+def paired(rows: Any) -> Any:
+    """``{(rows, method, n): Cell}`` of the ratio to the best score on the same instance, with its standard error.
+
+    Instances differ far more than methods do, so that means of scores with their deviations hide which is ahead.
+    """
+    best, ratios = {}, {}
+    for row in rows:
+        instance = row.rows, row.n, row.repeat
+        best[instance] = max(best.get(instance, row.score), row.score)
+    for row in rows:
+        top = best[row.rows, row.n, row.repeat]
+        ratios.setdefault((row.rows, row.method, row.n), []).append(row.score / top if top > 0.0 else 1.0)
+    return {
+        key: Cell(
+            statistics.fmean(values),
+            statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0,
+            len(values),
+        )
+        for key, values in ratios.items()
+    }
+
+
 def distinct(rows: Any, field: Any) -> Any:
     """Distinct values of a field in the order of first appearance, numbers sorted."""
     values = list(dict.fromkeys(getattr(row, field) for row in rows))
@@ -193,4 +215,6 @@ def format_table(rows: Any) -> Any:
             values = [cells.get((panel, method, n)) for n in sizes]
             texts = ["-" if cell is None else f"{cell.mean:.4f} ± {cell.deviation:.4f}" for cell in values]
             lines.append(f"  {label:{width}}" + "".join(f"{text:>17}" for text in texts))
+    if count < 5:
+        lines += ["", f"  {count} repeat{'s' * (count > 1)} only: curves may change places with more"]
     return "\n".join(lines)

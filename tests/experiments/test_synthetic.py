@@ -57,6 +57,24 @@ def test_summary_is_mean_and_sample_deviation():
     assert cells["m = n", "frank-wolfe", 10] == (0.75, 0.0, 1)
 
 
+def test_pairs_are_compared_on_the_same_instance():
+    rows = [
+        row(value=1.0),
+        row(value=10.0, repeat=2),
+        row(value=0.5, method="a"),
+        row(value=10.0, method="a", repeat=2),
+    ]
+    cells = synthetic.paired(rows)
+    assert cells["m = n", "frank-wolfe", 8] == (1.0, 0.0, 2)
+    assert cells["m = n", "a", 8] == (0.75, pytest.approx(0.25), 2)
+
+
+def test_few_repeats_are_said_to_be_few():
+    rows = [row(repeat=repeat) for repeat in range(1, 6)]
+    assert "may change places" in synthetic.format_table(rows[:2])
+    assert "may change places" not in synthetic.format_table(rows)
+
+
 def test_table_has_a_block_a_panel_and_a_line_a_curve():
     rows = [
         row(rows=rows, n=n, method="projected-gradient", value=n / 10)
@@ -105,7 +123,8 @@ def test_figure_has_the_papers_panels_axes_and_legend(tmp_path):
         for method in (*synthetic.PAPER_METHODS, *synthetic.EXTRA_METHODS)
     ]
     figure = draw_experiment(rows)
-    assert [axis.get_xlabel() for axis in figure.axes] == ["Dimensionality $n$"] * 2
+    assert [axis.get_xlabel() for axis in figure.axes] == ["", "", "Dimensionality $n$", "Dimensionality $n$"]
+    assert figure.get_suptitle().startswith("quadratic-uniform")
     assert figure.axes[0].get_ylabel() == "Approximation ratio"
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "Two-phase Frank-Wolfe",
@@ -117,5 +136,8 @@ def test_figure_has_the_papers_panels_axes_and_legend(tmp_path):
     assert lines == ["-", "-", "-", "--"]
     curve = figure.axes[0].containers[0].lines[0]
     assert curve.get_ydata().tolist() == pytest.approx([0.575, 0.575])
+    assert figure.axes[2].get_ylabel() == "Ratio to the best found"
+    heights = {line.get_ydata()[0] for line in figure.axes[0].lines if len(set(line.get_ydata())) == 1}
+    assert {1.0, 0.25, 1.0 / math.e} <= heights
     for path in save_figure(figure, tmp_path, "figure"):
         assert path.stat().st_size > 1000
