@@ -101,8 +101,8 @@ class Boosted(Objective):
 
 
 def boosted(f: Objective) -> Any:
-    """F as an objective: a `Quadratic` for a quadratic f."""
-    if not isinstance(f.params, QuadraticParams):
+    """F as an objective: a `Quadratic` for a quadratic f with H <= 0."""
+    if not isinstance(f.params, QuadraticParams) or (f.params.H > 0.0).any():
         return Boosted(f)
     H, h, _ = f.params
     F = Quadratic(H / math.e, (1.0 - 1.0 / math.e) * h)
