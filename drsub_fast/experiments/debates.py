@@ -286,12 +286,19 @@ def trajectories(task: Any, strength: Any, methods: Any = PAPER_METHODS) -> Any:
 
 
 def mean_over_tasks(rows: Any, score: Any) -> Any:
-    """``{method: (strengths, means)}`` of ``score(row)``, the methods in the order of the rows."""
+    """``{method: (strengths, means, standard errors)}`` of ``score(row)``, the methods in the order of the rows."""
     scores = {}
     for row in rows:
         scores.setdefault(row.method, {}).setdefault(row.strength, []).append(score(row))
     return {
-        method: (sorted(curve), [float(np.mean(curve[strength])) for strength in sorted(curve)])
+        method: (
+            sorted(curve),
+            [float(np.mean(curve[strength])) for strength in sorted(curve)],
+            [
+                float(np.std(curve[strength]) / math.sqrt(max(1, len(curve[strength]) - 1)))
+                for strength in sorted(curve)
+            ],
+        )
         for method, curve in scores.items()
     }
 
@@ -307,7 +314,7 @@ def format_summary(rows: Any) -> Any:
         ("milliseconds", lambda row: 1e3 * row.seconds, 1),
     ):
         lines += ["", f"  {title:42}" + "".join(f"{strength:>8g}" for strength in strengths)]
-        for method, (_, means) in mean_over_tasks(rows, score).items():
+        for method, (_, means, _) in mean_over_tasks(rows, score).items():
             lines.append(f"  {method:42}" + "".join(f"{mean:>8.{digits}f}" for mean in means))
     return "\n".join(lines)
 
@@ -315,7 +322,7 @@ def format_summary(rows: Any) -> Any:
 def reproduce(
     path: str | Path, folder: str | Path, strengths: Any = STRENGTHS, methods: Any = PAPER_METHODS, n_jobs: Any = None
 ) -> tuple[str, list[Path]]:
-    """The whole experiment: ``debates.csv`` and, with matplotlib, ``debates.png``.
+    """The whole experiment: ``debates.csv`` and, with matplotlib, ``debates.png`` and ``debates.pdf``.
 
     Parameters
     ----------
@@ -343,13 +350,13 @@ def reproduce(
         csv.writer(stream).writerows([SummaryRow._fields, *rows])
     if importlib.util.find_spec("matplotlib") is not None:
         from drsub_fast.experiments.debates_figures import draw_summaries
+        from drsub_fast.experiments.synthetic_figures import save_figure
 
         shown = next((task for task in tasks if (task.left, task.right) == _SHOWN), tasks[0])
         strength = strengths[(len(strengths) - 1) // 2]
         title = rf"{shown.left.title()}, {shown.right.title()}, $\lambda$ = {strength:g}"
-        paths.append(Path(folder) / "debates.png")
         values = mean_over_tasks(rows, lambda row: row.value)
         ratios = mean_over_tasks(rows, lambda row: row.rounded - row.greedy)
         curves = trajectories(shown, strength, methods)
-        draw_summaries(values, ratios, len(tasks), curves, title).savefig(paths[1], dpi=110)
+        paths += save_figure(draw_summaries(values, ratios, len(tasks), curves, title), Path(folder), "debates")
     return f"{format_summary(rows)}\n\n  {len(rows)} runs in {seconds:.1f} s", paths

@@ -22,7 +22,7 @@ def draw_summaries(values: dict[str, Any], ratios: dict[str, Any], n_tasks: int,
     Parameters
     ----------
     values, ratios : dict
-        Softmax values, and log ratios of the rounded sets to greedy's: ``{method: (strengths, means)}``.
+        Softmax values, and log ratios of the rounded sets to greedy's: ``{method: (strengths, means, errors)}``.
     n_tasks : int
         Number of pairs that the means are over.
     curves : dict of ndarray
@@ -37,10 +37,12 @@ def draw_summaries(values: dict[str, Any], ratios: dict[str, Any], n_tasks: int,
     figure = Figure(figsize=(10.2, 3.2), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     for axis, scores in ((left, values), (right, ratios)):
-        for method, (strengths, means) in scores.items():
-            axis.plot(strengths, means, **_style(method))
+        for k, (method, (strengths, means, errors)) in enumerate(scores.items()):
+            # Beside each other: error bars at one weight would hide each other.
+            shifted = np.asarray(strengths) + 0.008 * (k - (len(scores) - 1) / 2)
+            axis.errorbar(shifted, means, errors, capsize=2, **_style(method))
         axis.set_xlabel(r"Weight $\lambda$ of the match")
-    left.set_title(f"(a) mean of {n_tasks} pairs", fontsize="medium")
+    left.set_title(f"(a) mean of {n_tasks} pairs, with standard errors", fontsize="medium")
     left.set_ylabel("Softmax value")
     for method, values in curves.items():
         middle.plot(values, markevery=20, **_style(method))

@@ -140,6 +140,7 @@ def test_the_command_writes_a_table_and_files(tmp_path, capsys, statements):
     assert lines[0] == ",".join(SummaryRow._fields)
     assert len(lines) == 1 + 3 * 3 * len(PAPER_METHODS)
     assert (out / "debates.png").stat().st_size > 0
+    assert (out / "debates.pdf").stat().st_size > 0
 
 
 def test_figures_show_all_methods(tmp_path):
@@ -147,9 +148,10 @@ def test_figures_show_all_methods(tmp_path):
     from drsub_fast.experiments.debates_figures import draw_choices, draw_summaries
 
     methods = PAPER_METHODS
-    means = {method: ([0.1, 0.2], [1.0, 2.0]) for method in methods}
+    means = {method: ([0.1, 0.2], [1.0, 2.0], [0.1, 0.3]) for method in methods}
     figure = draw_summaries(means, means, 1, {method: np.arange(3.0) for method in methods}, "title")
-    assert [len(axis.lines) for axis in figure.axes] == [3, 3, 4]
+    assert [len(axis.containers) for axis in figure.axes] == [3, 0, 3]
+    assert len(figure.axes[1].lines) == 3
     figure.savefig(tmp_path / "figure.png")
     items = digits.DigitItems(np.zeros((4, 8, 8)), np.array([1, 0, 1, 0]), np.ones(4), None)
     choices = [
