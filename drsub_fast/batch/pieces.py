@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 #: Bytes of a piece at most: of one that threads solve, which memory holds three times (one is read, one solved, one
-#: written), and of one that is sent to another process.
-HELD, SENT = 1 << 24, 1 << 22
-#: A batch has at least so many pieces, since a run that is killed loses the one in work.
-_PIECES = 64
+#: written), and of one that is sent to another process. Dask spends 10 ms on a task, and warns of 10 MiB.
+HELD, SENT = 1 << 24, 1 << 23
+#: A batch has at least so many pieces, since a run that is killed loses the one in work; for an executor so many for
+#: each worker, so that unequal ones balance.
+PIECES, PIECES_OF_WORKER = 64, 8
 
 
 class Stack(NamedTuple):
@@ -38,10 +39,10 @@ class Stack(NamedTuple):
         for i, arrays in enumerate(self.read(size)):
             yield i * size, arrays | self.shared
 
-    def size(self, limit: Any) -> Any:
-        """Problems of a piece of at most ``limit`` bytes."""
+    def size(self, limit: Any, pieces: Any) -> Any:
+        """Problems of a piece of at most ``limit`` bytes, at least so many pieces."""
         row = sum(np.dtype(kind).itemsize * math.prod(shape) for kind, shape in self.rows.values())
-        return max(1, min(limit // max(row, 256), math.ceil(self.count / _PIECES)))
+        return max(1, min(limit // max(row, 256), math.ceil(self.count / pieces)))
 
 
 def stack_in_memory(shared: Any, arrays: Any) -> Any:

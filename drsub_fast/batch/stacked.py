@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from drsub_fast._checks import as_count, as_flag, as_real, as_seed, one_of
 from drsub_fast.batch.checkpoint import Checkpoint
 from drsub_fast.batch.fingerprint import fingerprint
-from drsub_fast.batch.pieces import HELD, SENT, stack_in_memory
+from drsub_fast.batch.pieces import HELD, PIECES, PIECES_OF_WORKER, SENT, stack_in_memory
 from drsub_fast.batch.problem_stack import ProblemStack, StackedArgument
 from drsub_fast.batch.stack_run import Batch, Turns, logger, run_workers
 from drsub_fast.batch.stacked_result import StackedResult, pack, take, unpack, unsolved_stack
@@ -229,7 +229,7 @@ def stacked_results(
     workers = worker_count(n_jobs) if executor is None or n_jobs is not None else workers_of(executor)
     example = {name: np.broadcast_to(np.zeros((), kind), (1, *shape)) for name, (kind, shape) in stack.rows.items()}
     _checked(settings, example | stack.shared)
-    size, store = stack.size(HELD if executor is None else SENT), None
+    size, store = stack.size(HELD, PIECES) if executor is None else stack.size(SENT, PIECES_OF_WORKER * workers), None
     if checkpoint is not None:
         inputs = fingerprint(settings, stack.shared, stack.rows, stack.count)
         checkpoint = Checkpoint(checkpoint, inputs, {"size": size})

@@ -31,7 +31,10 @@ class Here(Executor):
 
 def workers_of(executor: Any) -> Any:
     """Number of workers of an executor, where it says so."""
-    return getattr(executor, "_max_workers", None) or _UNKNOWN_WORKERS
+    known = getattr(executor, "_max_workers", None)
+    if known is None and hasattr(client := getattr(executor, "_client", None), "nthreads"):  # Dask's
+        known = sum(client.nthreads().values())
+    return known or _UNKNOWN_WORKERS
 
 
 class Store(NamedTuple):
