@@ -49,6 +49,9 @@ def random_stack(seed=0, n=N, count=B):
         "polytope without bounds": {"A": 0.1 + rng.random((count, 3, n)), "b": rng.random((count, 3))},
         "simplex": {"n": n, "total": 1.0 + rng.random(count)},
         "partition-matroid": {"groups": [0, 0, 1, 1, 1], "capacities": rng.random((count, 2)), "upper": upper},
+        "laminar-matroid": {
+            "sets": [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], "capacities": 0.3 + rng.random((count, 2)), "upper": upper,
+        },
         "ball": {"radius": 0.5 + rng.random(count), "upper": upper},
         "general-polytope": {"A": rng.random((count, 3, n)) - 0.2, "b": rng.random((count, 3)), "upper": upper},
         "matching-polytope": {"edges": edges, "n_left": 3, "n_right": 2, "capacities": 0.5 + rng.random((count, 5))},
