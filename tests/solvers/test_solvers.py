@@ -288,7 +288,7 @@ def test_bad_options():
         ds.two_phase_frank_wolfe(f, P, subroutine="newton")
     with pytest.raises(ValueError, match="max_iter = -1 must be at least 0"):
         ds.frank_wolfe(f, P, max_iter=-1)
-    with pytest.raises(TypeError, match=r"max_iter must be an integer, got 2\.5"):
+    with pytest.raises(TypeError, match="max_iter must be an integer, got float"):
         ds.frank_wolfe(f, P, max_iter=2.5)
     with pytest.raises(ValueError, match="tol = -1 must be at least 0"):
         ds.frank_wolfe(f, P, tol=-1.0)
