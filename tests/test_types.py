@@ -1,5 +1,6 @@
 """Types as a user's checker sees them: a program passes `mypy --strict`, its mistakes are found."""
 
+import inspect
 import os
 import re
 import subprocess
@@ -73,3 +74,25 @@ def test_the_program_runs():
         env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert (run.returncode, run.stderr) == (0, "")
+
+
+def _annotated(function):
+    """Names of parameters without a type, and "return"."""
+    signature = inspect.signature(function)
+    missing = [name for name, each in signature.parameters.items() if each.annotation is each.empty and name != "self"]
+    return missing + ["return"] * (signature.return_annotation is signature.empty)
+
+
+@pytest.mark.parametrize("name", [name for name in ds.__all__ if not name.isupper()])
+def test_every_public_function_and_method_is_annotated(name):
+    item = getattr(ds, name)
+    functions = {name: item} if inspect.isfunction(item) else {}
+    for member, value in vars(item).items() if inspect.isclass(item) else ():
+        if member.startswith("_") and member != "__init__":
+            continue
+        value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+        if inspect.isfunction(value):
+            functions[f"{name}.{member}"] = value
+    missing = {name: _annotated(function) for name, function in functions.items() if _annotated(function)}
+    missing = {name: names for name, names in missing.items() if names not in (["cls"], [])}
+    assert missing == {}

@@ -38,6 +38,15 @@ class FileArray:
         Its place in an ``.npz`` file.
     """
 
+    path: Any
+    name: str
+    member: Any
+    shape: Any
+    in_columns: Any
+    dtype: Any
+    ndim: int
+    size: int
+
     def __init__(self, path: Path, name: str, member: Any = None) -> None:
         self.path, self.name, self.member = path, name, member
         with ExitStack() as opened:

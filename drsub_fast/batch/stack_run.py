@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
 
 import numpy as np
 
@@ -43,18 +44,22 @@ _TURN = 0.02
 class Turns:
     """Hands out ranges of problems in order, to several workers."""
 
-    def __init__(self, count):
+    rest: Any
+    lock: Any
+    errors: Any
+
+    def __init__(self, count: Any) -> None:
         self.rest = range(count)
         self.lock = threading.Lock()
         self.errors = []
 
-    def take(self, size):
+    def take(self, size: Any) -> Any:
         """The next range, at most ``size`` long; None when all are taken."""
         with self.lock:
             part, self.rest = self.rest[:size], self.rest[size:]
             return part or None
 
-    def stop(self, error=None):
+    def stop(self, error: Any = None) -> None:
         """Hands out nothing more."""
         with self.lock:
             self.rest = range(0)
@@ -72,7 +77,22 @@ class Batch:
     Messages count the problems from ``first``.
     """
 
-    def __init__(self, first, problems, method, max_iter, options, lmo, on_error, trace):
+    problems: Any
+    method: Any
+    max_iter: Any
+    options: Any
+    lmo: Any
+    on_error: Any
+    finished: Any
+    answers: Any
+    messages: Any
+    compiled: bool
+    phase: Any
+    costs: Any
+
+    def __init__(
+        self, first: Any, problems: Any, method: Any, max_iter: Any, options: Any, lmo: Any, on_error: Any, trace: Any
+    ) -> None:
         self.first = first
         self.problems, self.method, self.max_iter = problems, method, max_iter
         self.options, self.lmo, self.on_error = options, lmo, on_error
@@ -105,7 +125,7 @@ class Batch:
         solver = METHODS[self.options.get("subroutine", self.method)]
         return None if solver.loop is None else (solver.loop, solver.workspace(problems.n))
 
-    def worker(self):
+    def worker(self) -> Any:
         """Workspace of one worker."""
         if self.phase is None:
             return None
@@ -117,7 +137,7 @@ class Batch:
         )  # fmt: skip
         return scratch, np.empty((2, 1, k_max + 1))
 
-    def option_stack(self, first, last, upper):
+    def option_stack(self, first: Any, last: Any, upper: Any) -> Any:
         """Options of the loop for the problems first..last - 1."""
         options = self.options
         given = {"step_size": options["step_size"]} if "step_size" in options else {}
@@ -128,7 +148,7 @@ class Batch:
             return MultiStartOptions(self.costs, phase)
         return TwoPhaseOptions(phase) if METHODS[self.method].second_phase else phase
 
-    def solve(self, worker, piece):
+    def solve(self, worker: Any, piece: Any) -> None:
         """Solves a range of problems, by the kernel and what it leaves by the ordinary solver."""
         first, last = piece.start, piece.stop
         answers = Answers(*(array[first:last] for array in self.answers))
@@ -168,7 +188,7 @@ class Batch:
             bounds[i - first] = max(f.curvature_bound(upper[(i - first) % len(upper)]), 1e-300)
         return bounds
 
-    def solve_alone(self, i):
+    def solve_alone(self, i: Any) -> None:
         """Problem i by the ordinary solver."""
         options = dict(self.options)
         if options.get("curvature") is not None:
@@ -196,7 +216,7 @@ class Batch:
             self.messages[i] = f"problem {self.first + i}: {result.message}"
         answers.code[i] = FIRST_STATUS + STATUSES.index(result.status)
 
-    def fail(self, i, message, status=Status.FAILED):
+    def fail(self, i: Any, message: Any, status: Any = Status.FAILED) -> None:
         """Marks problem i as not solved."""
         answers = self.answers
         for array in (answers.x, answers.value, answers.fw_gap, answers.upper_bound):
@@ -207,7 +227,7 @@ class Batch:
         answers.code[i] = FIRST_STATUS + STATUSES.index(status)
         self.messages[i] = f"problem {self.first + i}: {message}"
 
-    def statuses(self):
+    def statuses(self) -> Any:
         """Status of each problem."""
         code = self.answers.code.copy()
         code[code == CONVERGED] = FIRST_STATUS + STATUSES.index(Status.CONVERGED)
@@ -215,7 +235,7 @@ class Batch:
         code[code == FINISHED] = FIRST_STATUS + STATUSES.index(self.finished)
         return np.array(STATUSES, dtype=object)[code - FIRST_STATUS]
 
-    def work(self, turns, bar):
+    def work(self, turns: Any, bar: Any) -> None:
         """One worker: takes ranges until none is left."""
         worker, size = None, 1
         while (part := turns.take(size)) is not None:
@@ -230,7 +250,7 @@ class Batch:
             size = max(1, min(4 * size, int(_TURN * len(part) / spent)))
             bar(len(part))
 
-    def close(self):
+    def close(self) -> None:
         """Marks what was not solved as interrupted."""
         code = self.answers.code
         for i in np.flatnonzero(~np.isin(code, _SOLVED) & (code < FIRST_STATUS)):
@@ -238,7 +258,7 @@ class Batch:
         self.messages = dict(sorted(self.messages.items()))
 
 
-def run_workers(n_jobs, turns, work):
+def run_workers(n_jobs: Any, turns: Any, work: Any) -> None:
     """Runs the workers, the only one in this thread; after Ctrl-C each finishes what it has begun."""
     try:
         if n_jobs == 1:

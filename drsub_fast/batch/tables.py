@@ -121,7 +121,9 @@ def _parquet():
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise UnsupportedError("Parquet files need pyarrow: pip install 'drsub_fast[parquet]'") from None
+        raise UnsupportedError(
+            "Parquet files need pyarrow: pip install 'drsub_fast[parquet]', in a checkout '.[parquet]'"
+        ) from None
     return pyarrow
 
 

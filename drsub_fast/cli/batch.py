@@ -70,7 +70,9 @@ def _cluster(address, n_jobs):
     try:
         from distributed import Client, KilledWorker
     except ImportError:
-        raise UnsupportedError("--dask needs distributed: pip install 'drsub_fast[dask]'") from None
+        raise UnsupportedError(
+            "--dask needs distributed: pip install 'drsub_fast[dask]', in a checkout '.[dask]'"
+        ) from None
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # the command reports what goes wrong
     print(f"drsub-fast: connecting to the scheduler at {address}", file=sys.stderr)
     with Client(address) as client:

@@ -147,7 +147,7 @@ def _run_synthetic(args, families):
     print(f"{n_done} of {total} instances in {time.perf_counter() - began:.1f} s")
     print(f"files in {args.out}: {', '.join(path.name for path in written)}")
     if importlib.util.find_spec("matplotlib") is None:
-        print("for figures install matplotlib: pip install 'drsub_fast[plot]'")
+        print("for figures install matplotlib: pip install 'drsub_fast[plot]', in a checkout '.[plot]'")
     if interrupted:
         print("drsub-fast: interrupted; the files hold what was done", file=sys.stderr)
         return INTERRUPTED

@@ -12,6 +12,14 @@ from tqdm import tqdm
 class MinuteLines:
     """Counts problems, and writes a line of how many are done at most every so many seconds."""
 
+    total: Any
+    stream: Any
+    every: float
+    clock: Any
+    done: int
+    counted: int
+    last: Any
+
     def __init__(self, total: Any, stream: Any, every: float = 60.0, clock: Any = time.monotonic) -> None:
         self.total, self.stream, self.every, self.clock = total, stream, every, clock
         self.done, self.counted = 0, 0

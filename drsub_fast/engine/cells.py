@@ -21,7 +21,11 @@ class Cell:
     linked to the cell of its process; a call that finds the cell empty has it filled.
     """
 
-    def __init__(self, name, kernel, find_signature, is_separate=False):
+    name: str
+    kernel: Any
+    is_separate: bool
+
+    def __init__(self, name: str, kernel: Any, find_signature: Any, is_separate: bool = False) -> None:
         self.name, self.kernel, self._find_signature, self.is_separate = name, kernel, find_signature, is_separate
         self._address, self._lock = ctypes.c_int64(0), threading.Lock()
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int64)(self.fill)

@@ -115,6 +115,8 @@ class Interpreted:
         Arguments that Ctrl-C must not leave half-written: they get back what they were before the call.
     """
 
+    arrays: Any
+
     def __init__(self, kernel: Any, kind: Any, patience: Any) -> None:
         self._kernel, self._kind, self._patience = kernel, kind, patience
         self.arrays = ()
@@ -185,6 +187,12 @@ class Kernel:
     spent : dict
         Processor seconds of interpreted calls, by the kind of their arguments.
     """
+
+    py_func: Any
+    options: Any
+    entries: Any
+    spent: Any
+    __name__: Any
 
     def __init__(self, py_func: Any, **options: Any) -> None:
         self.py_func, self.options = py_func, options

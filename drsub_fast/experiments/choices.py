@@ -171,7 +171,9 @@ def wine_choices(k: Any = 12) -> Any:
     try:
         from sklearn.datasets import load_wine
     except ImportError as error:
-        raise ImportError("the wines come with scikit-learn: pip install 'drsub_fast[data]'") from error
+        raise ImportError(
+            "the wines come with scikit-learn: pip install 'drsub_fast[data]', in a checkout '.[data]'"
+        ) from error
     X = load_wine().data
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     typical = np.exp(-0.5 * np.linalg.norm(X, axis=1) / np.sqrt(X.shape[1]))

@@ -149,7 +149,9 @@ def matched_tasks(statements: Any, seed: int = 0) -> Any:
         from sklearn.feature_extraction.text import CountVectorizer
         from sklearn.preprocessing import normalize
     except ImportError as error:
-        raise ImportError("statements are read with scikit-learn: pip install 'drsub_fast[data]'") from error
+        raise ImportError(
+            "statements are read with scikit-learn: pip install 'drsub_fast[data]', in a checkout '.[data]'"
+        ) from error
     lengths = np.array([len(statement.text.split()) for statement in statements])
     statements = [s for s, length in zip(statements, lengths, strict=True) if length >= lengths.mean() / 2]
     counts = CountVectorizer(stop_words="english", max_df=_MOST_FREQUENT).fit_transform([s.text for s in statements])

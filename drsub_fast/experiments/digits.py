@@ -82,7 +82,9 @@ def digit_items(strength: float = 4.0) -> "DigitItems":
         from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import cross_val_predict
     except ImportError as error:
-        raise ImportError("the images come with scikit-learn: pip install 'drsub_fast[data]'") from error
+        raise ImportError(
+            "the images come with scikit-learn: pip install 'drsub_fast[data]', in a checkout '.[data]'"
+        ) from error
     strength = as_real(strength, "strength", lower=0.0)
     digits = load_digits()
     classifier = LogisticRegression(max_iter=2000)

@@ -70,6 +70,10 @@ for params_class in (BoostedParams, InterpretedBoostedParams):
 class Boosted(Objective):
     """F for any f with a finite f(0)."""
 
+    n: int
+    unit_box: Any
+    compiled: Any
+
     f: Any
 
     def __init__(self, f: Objective) -> None:

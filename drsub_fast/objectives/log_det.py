@@ -313,6 +313,8 @@ class Spectral(Objective):
     array([0.5, 0.5, 1. ])
     """
 
+    n: int
+
     def __init__(
         self, matrices: ArrayLike | None = None, *, factors: ArrayLike | None = None, offset: ArrayLike | None = None
     ) -> None:

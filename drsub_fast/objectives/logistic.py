@@ -177,6 +177,8 @@ class LogisticNonconvex(Objective):
     (-0.6931, 0.3333)
     """
 
+    n: int
+
     y: NDArray[np.float64]
 
     def __init__(

@@ -15,6 +15,7 @@ gain, so a coordinate that the clip stops from moving has its optimum within eps
 
 import math
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,6 +111,10 @@ class MeanField(Objective):
     >>> f.value([0.0, 0.0]), round(f.log_partition(), 4)
     (0.0, 2.09)
     """
+
+    n: int
+    compiled: Any
+    declared: Any
 
     unit_box = True
 

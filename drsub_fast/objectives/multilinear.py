@@ -373,6 +373,8 @@ class MaximaExtension(Multilinear):
     ``utilities`` are those of a FLID model, whose linear part is utilities - W 1; None otherwise.
     """
 
+    n: int
+
     linear: Any
     utilities: Any
 
@@ -533,6 +535,10 @@ def _difference(table, i):
 
 class SampledExtension(Multilinear):
     """Estimate of the extension of a Python set function, with common random numbers."""
+
+    n: int
+    function: Any
+    declared: Any
 
     compiled = False
     _made_by = "sampled"

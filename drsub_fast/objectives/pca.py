@@ -43,6 +43,8 @@ class NonnegativePCA(Objective):
     (2.5, False)
     """
 
+    n: int
+
     def __init__(self, Z: ArrayLike) -> None:
         self.Z = Z = as_array(Z, "Z", 2)
         if not Z.size:

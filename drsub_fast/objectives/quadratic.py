@@ -291,6 +291,8 @@ class Quadratic(Objective):
     array([0. , 0.5])
     """
 
+    n: int
+
     def __init__(
         self,
         H: Any = None,

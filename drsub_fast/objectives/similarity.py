@@ -87,6 +87,8 @@ class ItemKernel:
 class FeatureKernel(ItemKernel):
     """L = diag(scale) V V' diag(scale), V dense or sparse, shape (n, r)."""
 
+    n: int
+
     scale: Any
     diagonal: Any
     rank: Any
@@ -118,6 +120,8 @@ class FeatureKernel(ItemKernel):
 class RbfKernel(ItemKernel):
     """L_ij = scale_i scale_j exp(-gamma |v_i - v_j|^2)."""
 
+    n: int
+
     gamma: Any
     scale: Any
     squares: Any
@@ -143,6 +147,8 @@ class RbfKernel(ItemKernel):
 
 class MatrixKernel(ItemKernel):
     """L as an array or a sparse matrix; only the rows that are asked for are looked at."""
+
+    n: int
 
     diagonal: Any
     rank: Any

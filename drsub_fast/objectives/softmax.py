@@ -134,6 +134,9 @@ class Softmax(Objective):
     array([ 1. , -0.5])
     """
 
+    unit_box: Any
+    n: int
+
     def __init__(self, L: ArrayLike | None = None, *, factor: ArrayLike | None = None, unit_box: bool = True) -> None:
         if (L is None) == (factor is None):
             raise TypeError("Softmax needs either L or factor=B")

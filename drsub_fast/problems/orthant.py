@@ -148,6 +148,9 @@ class OrthantObjective(Objective):
     (0.5, array([-0.5]))
     """
 
+    n: int
+    compiled: Any
+
     g: Any
 
     def __init__(self, g: Objective, alpha: ArrayLike, shift: ArrayLike | None = None) -> None:

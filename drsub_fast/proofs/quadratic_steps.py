@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast.errors import UnsupportedError
+from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic, QuadraticParams, SparseQuadraticParams
 from drsub_fast.proofs.doubly_nonnegative import interior_point_bound
 from drsub_fast.proofs.first_order import multipliers
@@ -31,7 +32,7 @@ _EVERY = 25
 _BOUNDS, _CLOSE = 400, 1e-6
 
 
-def dense(f):
+def dense(f: Objective) -> Any:
     """A quadratic with its matrix as an array: f, or the twin of a sparse f of some hundreds of variables, or None."""
     if isinstance(f.params, QuadraticParams):
         return f

@@ -138,6 +138,8 @@ class Ball(FeasibleSet):
     array([4., 3., 0.])
     """
 
+    n: int
+
     radius: float
 
     def __init__(self, radius: float, n: int | None = None, upper: ArrayLike | None = None) -> None:

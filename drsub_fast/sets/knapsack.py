@@ -320,6 +320,8 @@ class DisjointKnapsacks(FeasibleSet):
     ``upper`` (n,).
     """
 
+    n: int
+
     groups: Any
     weights: Any
     capacities: Any

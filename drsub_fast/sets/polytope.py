@@ -186,6 +186,8 @@ class Polytope(FeasibleSet):
     array([2., 0.])
     """
 
+    n: int
+
     m: Any
     b: NDArray[np.float64]
 
