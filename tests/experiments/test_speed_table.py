@@ -10,7 +10,8 @@ from drsub_fast.experiments import speed_table
 
 def test_rows_compare_equal_values():
     rows = [
-        *speed_table.solve_rows([(6, 4)], seconds=0.0),
+        *speed_table.warm_rows([(6, 4)], seconds=0.0),
+        *speed_table.cold_rows([(6, 4)], seconds=0.0),
         *speed_table.gap_rows([6], seconds=0.0),
         *speed_table.softmax_rows([6], seconds=0.0),
         *speed_table.softmax_gap_rows([6], seconds=0.0),
