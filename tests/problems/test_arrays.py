@@ -171,7 +171,7 @@ GOOD = {
         ({"objective": "mean-field", "extension": "mean-field"}, "unknown extension 'mean-field'; choose from 'cover"),
         ({"objective": "spectral"}, "give either matrices"),
         ({"objective": "logistic-nonconvex", "Z": W, "y": [1] * N, "regularizer": "l2"}, "unknown regularizer 'l2'"),
-        ({"lb": 0.5 * np.ones(2)}, r"lb\[0\] = 0.5: only a quadratic .* MaximaExt.* over Budget"),
+        ({"lb": 0.5 * np.ones(2)}, r"lb\[0\] = 0.5: only a quadratic .* not Multilinear.* over Budget"),
         ({"W": None, "W.indptr": [0, 1], "W.indices": [9], "W.data": [1.0], "W.shape": [2, 1]}, "W is not a sparse"),
         ({"W": None, "W.indptr": [0, 1], "W.data": [1.0], "W.shape": [2, 1]}, "W.indices is missing"),
     ],
