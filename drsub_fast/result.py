@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from drsub_fast._records import Record, as_html, as_text, vector_text
+from drsub_fast._records import Record, as_html, as_text, draw_trace, vector_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -269,7 +269,6 @@ class Result(Record):
         ImportError
             Without matplotlib, which the extra ``plot`` brings.
         """
-        from drsub_fast._plots import draw_trace
 
         return draw_trace(self, axes)
 
