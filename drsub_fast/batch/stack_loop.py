@@ -22,6 +22,7 @@ from drsub_fast.solvers.atoms import FullyCorrectiveOptions
 from drsub_fast.solvers.continuous_greedy import AdditiveOptions
 from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions
 from drsub_fast.solvers.loops import run_loop
+from drsub_fast.solvers.multi_start import SMALLEST_BOUND
 from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions
 from drsub_fast.solvers.spectral_steps import SpectralOptions
 from drsub_fast.solvers.state import BASE, BASED, GAP, N_LMO, VALUE, K, open_run
@@ -169,7 +170,7 @@ def _run_multi_start(options, objective, feasible_set, scratch, x, upper, k_max,
         scratch.x[:] = 0.0
         if s > 0:
             for j in range(n):
-                scratch.upper[j] = options.costs[s, j] / upper[j] if upper[j] > 0.0 else 0.0
+                scratch.upper[j] = options.costs[s, j] / upper[j] if upper[j] > SMALLEST_BOUND else 0.0
             _, _, set_work = open_run(objective, feasible_set, n, scratch.floats, scratch.integers)
             code = lmo(feasible_set, set_work, scratch.upper, upper, scratch.x)
             if code != OK:

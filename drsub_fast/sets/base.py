@@ -61,6 +61,16 @@ def _cannot_track(params, work, rate):
 
 
 @kernel
+def _no(params):
+    return False
+
+
+@kernel
+def _yes(params):
+    return True
+
+
+@kernel
 def _cannot_follow(params, work, decay, gamma, upper, v):
     return False
 
@@ -75,6 +85,7 @@ set_size: Any
 set_carve: Any
 lmo: Any
 track: Any
+tracks: Any
 follow: Any
 project: Any
 
@@ -82,6 +93,8 @@ set_size, SET_SIZE = operation("set_size", _no_size)
 set_carve, SET_CARVE = operation("set_carve", _no_carve)
 lmo, LMO = operation("lmo")
 track, TRACK = operation("track", _cannot_track)
+#: ``tracks(params)``: whether the set has a `track` of its own, so that a rate is worth writing.
+tracks, TRACKS = operation("tracks", _no)
 follow, FOLLOW = operation("follow", _cannot_follow)
 project, PROJECT = operation("project", _no_projection)
 
@@ -101,6 +114,8 @@ def register_set(params_class: Any, **kernels: Any) -> None:
     for name, function in kernels.items():
         table = _TABLES[one_of(name, "operation", tuple(_TABLES))].table
         table[params_class] = as_function(function, name, optional=False)
+    if "track" in kernels:
+        TRACKS.table[params_class] = _yes
 
 
 def projects_by_kernel(P: "FeasibleSet") -> bool:

@@ -72,11 +72,12 @@ def _expected_ratio(work, g, floor):
 @kernel
 def _candidates(params, work, g, direction, upper, floor, v):
     """(count, load) of the items of a group whose ratio is above ``floor``; v is filled where an item has no weight."""
-    ratio, load, items = work.ratio, work.points, work.items
-    count, total = 0, 0.0
+    ratio, load, items, members, weights = work.ratio, work.points, work.items, params.members, params.weights
+    count, total, alone = 0, 0.0, params.capacity.size == 1
     for i in range(params.start[g], params.start[g + 1]):
-        j = params.members[i]
-        w = params.weights[j]
+        # A group that is alone has its members in order: at n = 100,000 reading them costs a fifth of the pass.
+        j = i if alone else members[i]
+        w = weights[j]
         v[j] = 0.0
         if not direction[j] > floor * w or upper[j] <= 0.0:
             continue

@@ -148,10 +148,14 @@ def _most_starts(n):
     return max(2 * n, min(12 * n, _MOST))
 
 
+#: A variable with a smaller bound counts as fixed at 0 where costs are drawn: 1 / bound would overflow.
+SMALLEST_BOUND = 1e-300
+
+
 def random_costs(upper: Any, n_starts: Any, seed: int) -> Any:
     """Costs of the starts, shape (n_starts, n): Exp(1)/u_j, in every other row with random signs; row 0 is zero."""
     costs = unit_costs(upper.size, n_starts, seed)
-    return np.divide(costs, upper, out=np.zeros(costs.shape), where=upper > 0.0)
+    return np.divide(costs, upper, out=np.zeros(costs.shape), where=upper > SMALLEST_BOUND)
 
 
 def multi_start(

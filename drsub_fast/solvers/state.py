@@ -28,7 +28,7 @@ from drsub_fast.objectives.base import (
     prepare,
     settle,
 )
-from drsub_fast.sets.base import follow, lmo, set_carve, track
+from drsub_fast.sets.base import follow, lmo, set_carve, track, tracks
 
 # Entries of `State.control`.
 K, STARTED, SUPPLIED, VERTEX, TRACKED, N_LMO, BEST_K, CLOSING, BASED = range(9)
@@ -168,8 +168,8 @@ def next_vertex(objective, work, feasible_set, set_work, state, x, additive):
     if changed:
         prepare(objective, work, x, v)
     control[TRACKED] = 0
-    if gradient_rate(objective, work, v, additive, state.rate) and track(feasible_set, set_work, state.rate):
-        control[TRACKED] = 1
+    if tracks(feasible_set) and gradient_rate(objective, work, v, additive, state.rate):
+        control[TRACKED] = track(feasible_set, set_work, state.rate)
     return OK
 
 
