@@ -1,12 +1,17 @@
 """Fixtures shared by the tests."""
 
 import os
+import signal
 from pathlib import Path
 
 # Before the package is imported: tests run compiled, whatever it costs, unless the environment says otherwise.
 os.environ.setdefault("DRSUB_FAST_COMPILE", "now")
 
 import pytest
+
+# A job that a shell runs in the background ignores Ctrl-C, and so would the processes that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

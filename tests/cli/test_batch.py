@@ -437,7 +437,8 @@ def test_elsewhere_than_on_a_terminal_a_line_a_minute_says_how_far_it_is():
 
 
 PAUSE_AT_A_MODULE = """
-import runpy, sys
+import runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 class Pause:
     def find_spec(self, name, path=None, target=None):
         if name == "scipy":
@@ -456,7 +457,7 @@ def test_ctrl_c_during_imports_leaves_no_traceback():
     ) as process:  # fmt: skip
         assert process.stdout.readline() == b"importing\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait() == -signal.SIGINT
+        assert process.wait(timeout=60) == -signal.SIGINT
         assert process.stderr.read() == b""
 
 
