@@ -75,7 +75,7 @@ def _candidates(params, work, g, direction, upper, floor, v):
     ratio, load, items, members, weights = work.ratio, work.points, work.items, params.members, params.weights
     count, total, alone = 0, 0.0, params.capacity.size == 1
     for i in range(params.start[g], params.start[g + 1]):
-        # A group that is alone has its members in order: at n = 100,000 reading them costs a fifth of the pass.
+        # A group that is alone has its members in order: they need not be read.
         j = i if alone else members[i]
         w = weights[j]
         v[j] = 0.0
