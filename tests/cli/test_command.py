@@ -162,7 +162,7 @@ GOOD = {"H": -np.eye(2), "h": np.ones(2), "A": np.ones((1, 2)), "b": np.ones(1)}
         ({"H": np.eye(2)}, r"H\[0, 0\] = 1 is positive"),
         ({"H": None}, "one of H .* is needed, .* found A, b, h"),
         ({"L": np.eye(2)}, "found H and L"),
-        ({"h": None}, "a quadratic needs h: its entries are H, h, c; found A, H, b"),
+        ({"h": None}, "h is missing: the linear term, a vector"),
         ({"h": np.ones(3)}, "h has 3 entries, expected 2"),
         ({"h": np.ones((2, 2))}, r"h must be a vector, got shape \(2, 2\)"),
         ({"c": np.ones(2)}, "c must be a number"),

@@ -41,7 +41,7 @@ def test_imports_no_compiler_and_no_lp_package():
     )
     names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     own = {name for name in names if name.startswith("drsub_fast")}
-    checks = {"drsub_fast._checks", "drsub_fast.errors"}
+    checks = {"drsub_fast._checks", "drsub_fast._records", "drsub_fast.errors"}
     assert own <= {*checks, "drsub_fast.reference.solvers", "drsub_fast.reference.problem"}
     assert {name.split(".")[0] for name in set(names) - own} <= {"numpy", "scipy", "dataclasses", "typing"}
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from unit_cases import KINDS, breach, random_quadratic, random_set
 
 import drsub_fast as ds
-from tests.unit_cases import KINDS, breach, random_quadratic, random_set
 
 # Many kinds of sets and methods, each for a few tiny problems.
 pytestmark = pytest.mark.usefixtures("interpreted")

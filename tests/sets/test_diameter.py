@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from unit_cases import KINDS, random_set
 
 import drsub_fast as ds
-from tests.unit_cases import KINDS, random_set
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 

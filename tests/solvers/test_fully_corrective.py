@@ -54,7 +54,7 @@ def feasible_set(kind, n):
     return ds.Polytope(rng.uniform(0.01, 1.0, (n // 2, n)), np.full(n // 2, n / 8), np.ones(n))
 
 
-def check(f, P, result, tol=1e-6):
+def check(f, P, result, tol=None):
     """The result is what it says it is: feasible, its value, a small gap; and f never fell on the way."""
     assert result.status is ds.Status.CONVERGED
     assert P.contains(result.x)
@@ -62,6 +62,7 @@ def check(f, P, result, tol=1e-6):
     assert result.value == pytest.approx(f.value(result.x), rel=1e-12, abs=1e-12)
     g = f.gradient(result.x)
     upper = np.minimum(P.upper, 1.0) if f.unit_box else P.upper
+    tol = 1e-6 * scale if tol is None else tol  # the default is 1e-6 of the rise of f
     assert g @ (P.lmo(g, upper) - result.x) <= tol + 1e-9 * scale
     assert (np.diff(result.trace.value) >= -1e-13 * scale).all()
 
