@@ -183,13 +183,13 @@ def look(progress):
     seen.append(blas_threads())
 
 starts = sys.modules["drsub_fast.solvers.multi_start"]._Starts
-solve_starts = starts.solve
+solve_starts = starts._solve_by_kernel
 
-def solve_and_look(self, n_jobs):
+def solve_and_look(self, n_jobs, bar):
     seen.append(blas_threads())
-    solve_starts(self, n_jobs)
+    solve_starts(self, n_jobs, bar)
 
-starts.solve = solve_and_look
+starts._solve_by_kernel = solve_and_look
 with threadpool_limits(limits=2, user_api="blas"):
     for n in (16, 64):
         seen = []
