@@ -48,6 +48,10 @@ EXAMPLES: dict[str, Any] = {
     "budget": {"k": 2.0, "upper": _ONES},
     "knapsack": {"weights": np.arange(1.0, 5.0), "budget": 4.0, "upper": _ONES},
     "partition-matroid": {"groups": np.array([0, 0, 1, 1]), "capacities": np.array([1.0, 0.5])},
+    "laminar-matroid": {
+        "sets": np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0]]),
+        "capacities": np.array([1.5, 0.5]),
+    },
     "simplex": {"n": 4},
     "ball": {"radius": 1.0, "n": 4},
     "polytope": {"A": _FACTOR.T + 0.1, "b": np.ones(2), "upper": _ONES},
