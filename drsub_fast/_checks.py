@@ -298,8 +298,8 @@ def as_known(value, name):
 
 
 def as_function(value, name, optional=True):
-    """Something that can be called, or None where it may be left out."""
-    if not (callable(value) or (optional and value is None)):
+    """Something that can be called, or None where it may be left out; an objective has another interface."""
+    if hasattr(value, "value_and_gradient") or not (callable(value) or (optional and value is None)):
         raise TypeError(f"{name} must be a function{' or None' if optional else ''}, got {described(value)}")
     return value
 

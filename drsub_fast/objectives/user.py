@@ -224,7 +224,8 @@ class CompiledObjective(_Declared):
         nonnegative: bool | None = None,
         monotone: bool | None = None,
     ) -> None:
-        if not is_jitted(function) and not (COMPILE == "never" and callable(function)):
+        may_be_plain = COMPILE == "never" and callable(function) and not isinstance(function, Objective)
+        if not (is_jitted(function) or may_be_plain):
             raise TypeError(
                 f"function is a {type(function).__name__}, not compiled by Numba: decorate it with numba.njit, "
                 f"or use CallableObjective"

@@ -102,9 +102,9 @@ def start(region: Any, x0: Any) -> Any:
     if x0 is None:
         return np.zeros(len(region.upper))
     x = as_vector(x0, "x0", n=len(region.upper))
-    load, slack = region.A @ x, 1e-9
-    rows_hold = load - region.b <= slack * np.maximum(region.b, region.A @ np.abs(x))
-    if (x < -slack * region.upper).any() or (x > (1.0 + slack) * region.upper).any() or not rows_hold.all():
+    slack = 1e-9
+    bounds_hold = (x >= -slack * region.upper).all() and (x <= (1.0 + slack) * region.upper).all()
+    if not bounds_hold or not (region.A @ x - region.b <= slack * np.maximum(region.b, region.A @ np.abs(x))).all():
         raise ValueError("x0 is not in the set: a bound or a row is broken")
     return x
 
