@@ -228,7 +228,8 @@ def upper_bound(
     time_limit : float, optional
         Seconds; then the best bound so far.
     gap : float
-        The bound is not improved any further when it is at most value + gap |value|.
+        The bound is not improved any further when it is at most value + gap |value|, nor where twice the work would
+        hardly lower it.
     x : array_like, shape (n,), optional
         A good point of P, at best that of ``value``, where the bounds are to be tight.
     operations : float, optional
