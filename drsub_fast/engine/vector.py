@@ -4,6 +4,9 @@ import sys
 
 from drsub_fast.engine.jit import kernel
 
+#: Entries that are compared at a time: enough to vectorise.
+_BLOCK = 64
+
 
 @kernel(reductions=True)
 def dot(a, b):
@@ -45,6 +48,21 @@ def assign(out, a):
 
 
 @kernel
+def differ(a, b):
+    """Whether two vectors differ somewhere; found at the first such block of entries."""
+    start = 0
+    while start < a.size:
+        end = min(start + _BLOCK, a.size)
+        changed = False
+        for j in range(start, end):
+            changed |= a[j] != b[j]
+        if changed:
+            return True
+        start = end
+    return False
+
+
+@kernel
 def clip_above(x, upper):
     """x = min(x, upper): a sum of steps or of weighted points may exceed a bound by rounding."""
     for j in range(x.size):
@@ -66,14 +84,17 @@ def symmetric_product(H, v, out):
 
 
 @kernel
-def shrink(upper, x, out):
-    """out = max(upper - x, 0): the room that is left above x.
+def room_above(upper, x):
+    """max(upper - x, 0) of two numbers; a remainder below 1e-14 of the bound is rounding and counts as no room."""
+    room = upper - x
+    return room if room > 1e-14 * upper else 0.0
 
-    A remainder below 1e-14 of the bound is rounding and counts as no room.
-    """
+
+@kernel
+def shrink(upper, x, out):
+    """out = max(upper - x, 0), up to rounding: the room that is left above x."""
     for j in range(x.size):
-        room = upper[j] - x[j]
-        out[j] = room if room > 1e-14 * upper[j] else 0.0
+        out[j] = room_above(upper[j], x[j])
 
 
 _LARGEST = sys.float_info.max

@@ -25,6 +25,13 @@ registered for the class of that tuple (see `drsub_fast.engine.dispatch`):
 ``conclude(params, work, x, value)``
     Value at x from scratch at the end of increases, given the present one; it leaves ``work.grad`` as they do
     (default: evaluate).
+``n_moved(params, work, n)``, ``moved(params, work, t)``
+    The last step along the prepared v moved x at the places moved(0) .. moved(n_moved - 1) only (default: everywhere).
+``gradient_is_finite(params, work)``
+    Whether ``work.grad`` is finite, being finite before the last step (default: looks at every entry).
+``shift(params, work, x, i, change, unit, value)``
+    x_i += change; returns the new value. ``unit`` is a zero vector that may be used meanwhile (default: an advance
+    along it with a 1 at i).
 ``contract(params, work, x, v, gamma, value)``
     x = (1 - gamma) x + gamma v, likewise.
 ``exact_step(params, work, x, v, limit, value)``
@@ -64,7 +71,7 @@ from drsub_fast._records import Record
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.stack import PROBLEM_AT
-from drsub_fast.engine.vector import add_scaled, blend, slope
+from drsub_fast.engine.vector import add_scaled, blend, is_finite, slope
 
 GradientWork = namedtuple("GradientWork", "grad trial")
 
@@ -89,6 +96,10 @@ advance: Any
 increase: Any
 settle: Any
 conclude: Any
+n_moved: Any
+moved: Any
+gradient_is_finite: Any
+shift: Any
 contract: Any
 exact_step: Any
 coordinate_maximum: Any
@@ -126,6 +137,30 @@ def _no_bounds(params, work, x, v):
 @kernel
 def _default_conclude(params, work, x, value):
     return evaluate(params, work, x)
+
+
+@kernel
+def _all(params, work, n):
+    return n
+
+
+@kernel
+def _each(params, work, t):
+    return t
+
+
+@kernel
+def _default_gradient_is_finite(params, work):
+    return is_finite(work.grad)
+
+
+@kernel
+def _default_shift(params, work, x, i, change, unit, value):
+    unit[i] = 1.0
+    prepare(params, work, x, unit)
+    value = advance(params, work, x, unit, change, value)
+    unit[i] = 0.0
+    return value
 
 
 @kernel
@@ -242,6 +277,10 @@ advance, ADVANCE = operation("advance", _default_advance)
 increase, INCREASE = operation("increase", _default_increase)
 settle, SETTLE = operation("settle", _no_bounds)
 conclude, CONCLUDE = operation("conclude", _default_conclude)
+n_moved, N_MOVED = operation("n_moved", _all)
+moved, MOVED = operation("moved", _each)
+gradient_is_finite, GRADIENT_IS_FINITE = operation("gradient_is_finite", _default_gradient_is_finite)
+shift, SHIFT = operation("shift", _default_shift)
 contract, CONTRACT = operation("contract", _default_contract)
 exact_step, EXACT_STEP = operation("exact_step", _default_exact_step)
 coordinate_maximum, COORDINATE_MAXIMUM = operation("coordinate_maximum", _default_coordinate_maximum)
@@ -260,6 +299,10 @@ _TABLES = {
     "increase": INCREASE,
     "settle": SETTLE,
     "conclude": CONCLUDE,
+    "n_moved": N_MOVED,
+    "moved": MOVED,
+    "gradient_is_finite": GRADIENT_IS_FINITE,
+    "shift": SHIFT,
     "contract": CONTRACT,
     "exact_step": EXACT_STEP,
     "derivative_along": DERIVATIVE_ALONG,

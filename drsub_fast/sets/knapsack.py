@@ -9,11 +9,7 @@ expected O(s). The ratios of the last two calls say what to expect of this one's
 comparison, unless those above leave capacity unused. In a small group the loads of what comes before are summed for
 each item instead, s^2 comparisons without a branch; only where equal ratios share what is left is the selection asked.
 With equality the sign of d_j does not matter.
-
-Projection: x = clip(y - t w, 0, upper) with the multiplier t of the group's constraint, t >= 0 unless it is
-an equality. The load sum w_j x_j is piecewise linear and falling in t: bisect its breakpoints, then
-interpolate, O(s log s). Where y is large beside x, y - t w loses digits to cancellation. What the load then misses is
-made up by steps of t from x itself, and the last of it by shrinking x, or raising it towards its bounds.
+The projection is in `knapsack_projection`.
 """
 
 import math
@@ -30,6 +26,7 @@ from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.select import select
 from drsub_fast.engine.stack import row_of
 from drsub_fast.sets.base import FeasibleSet, register_set
+from drsub_fast.sets.knapsack_projection import MISS, SLACK, project_onto_knapsacks
 
 KnapsackParams = namedtuple("KnapsackParams", "members start weights capacity equality")
 #: ``least`` holds, for each group, the ratio at which the last call used the capacity up, and the one before.
@@ -38,11 +35,6 @@ KnapsackWork = namedtuple("KnapsackWork", "ratio points least items calls")
 #: Items of a group up to which all pairs are compared: 100 softmax steps are 1.11 times as fast by that at n = 12, 16,
 #: 20 and 24, 1.02 at 32.
 _PAIRS_UP_TO = 32
-#: Part of the capacity that may be rounding; and part that an equality may miss.
-_SLACK = 1e-12
-_MISS = 1e-10
-#: Steps from a projection that misses its load by rounding.
-_STEPS = 4
 
 
 @kernel
@@ -70,16 +62,37 @@ def _expected_ratio(work, g, floor):
 
 
 @kernel
+def _above(params, work, g, direction, floor, v):
+    """Number of the items of a group whose ratio is above ``floor``; they are listed, and v is 0 in the group.
+
+    There is no branch at the comparison: how it ends cannot be foreseen.
+    """
+    items, members, weights, count = work.items, params.members, params.weights, 0
+    if params.capacity.size == 1:
+        # A group that is alone has its members in order: they need not be read.
+        for j in range(weights.size):
+            items[count] = j
+            count += direction[j] > floor * weights[j]
+        for j in range(weights.size):
+            v[j] = 0.0
+        return count
+    for i in range(params.start[g], params.start[g + 1]):
+        j = members[i]
+        v[j] = 0.0
+        items[count] = j
+        count += direction[j] > floor * weights[j]
+    return count
+
+
+@kernel
 def _candidates(params, work, g, direction, upper, floor, v):
     """(count, load) of the items of a group whose ratio is above ``floor``; v is filled where an item has no weight."""
-    ratio, load, items, members, weights = work.ratio, work.points, work.items, params.members, params.weights
-    count, total, alone = 0, 0.0, params.capacity.size == 1
-    for i in range(params.start[g], params.start[g + 1]):
-        # A group that is alone has its members in order: they need not be read.
-        j = i if alone else members[i]
+    ratio, load, items, weights = work.ratio, work.points, work.items, params.weights
+    count, total = 0, 0.0
+    for i in range(_above(params, work, g, direction, floor, v)):
+        j = items[i]
         w = weights[j]
-        v[j] = 0.0
-        if not direction[j] > floor * w or upper[j] <= 0.0:
+        if upper[j] <= 0.0:
             continue
         if w == 0.0:
             v[j] = upper[j]
@@ -168,135 +181,15 @@ def _fill_by_selection(params, work, g, direction, upper, floor, v):
 def _lmo(params, work, direction, upper, v):
     floor = -math.inf if params.equality else 0.0
     for g in range(params.capacity.size):
-        slack = _SLACK * params.capacity[g]
+        slack = SLACK * params.capacity[g]
         left = -math.inf
         if params.start[g + 1] - params.start[g] <= _PAIRS_UP_TO:
             left = _fill_by_pairs(params, work, g, direction, upper, floor, v)
         if left < -slack:
             left = _fill_by_selection(params, work, g, direction, upper, floor, v)
-        if params.equality and left > _MISS * params.capacity[g]:
+        if params.equality and left > MISS * params.capacity[g]:
             return FAILED
     work.calls[0] += 1
-    return OK
-
-
-@kernel
-def _load(params, g, y, upper, shift):
-    """sum w_j clip(y_j - shift w_j, 0, u_j) over group g."""
-    total = 0.0
-    for i in range(params.start[g], params.start[g + 1]):
-        j = params.members[i]
-        total += params.weights[j] * min(max(y[j] - shift * params.weights[j], 0.0), upper[j])
-    return total
-
-
-@kernel(memory=True)  # sorting uses a stack
-def _breakpoints(params, g, y, upper, points):
-    """The sorted breakpoints of `_load` that a multiplier may lie between; returns their number."""
-    count = 0
-    if not params.equality:
-        points[0] = 0.0
-        count = 1
-    for i in range(params.start[g], params.start[g + 1]):
-        j = params.members[i]
-        w = params.weights[j]
-        if w > 0.0:
-            points[count] = y[j] / w
-            points[count + 1] = (y[j] - upper[j]) / w
-            if not params.equality:
-                points[count] = max(points[count], 0.0)
-                points[count + 1] = max(points[count + 1], 0.0)
-            count += 2
-    points[:count].sort()
-    return count
-
-
-@kernel
-def _multiplier(params, g, y, upper, points):
-    """(status, t): the multiplier of group g."""
-    capacity = params.capacity[g]
-    if not params.equality and _load(params, g, y, upper, 0.0) <= capacity:
-        return OK, 0.0
-    count = _breakpoints(params, g, y, upper, points)
-    low, high = 0, count - 1
-    above, below = _load(params, g, y, upper, points[low]), _load(params, g, y, upper, points[high])
-    if above < capacity * (1.0 - _MISS):
-        return FAILED, 0.0
-    while high - low > 1:
-        middle = (low + high) // 2
-        load = _load(params, g, y, upper, points[middle])
-        if load > capacity:
-            low, above = middle, load
-        else:
-            high, below = middle, load
-    if above > below:
-        share = min((above - capacity) / (above - below), 1.0)
-        return OK, points[low] + (points[high] - points[low]) * max(share, 0.0)
-    return OK, points[high]
-
-
-@kernel
-def _group_load(params, g, x):
-    """sum w_j x_j over group g."""
-    total = 0.0
-    for i in range(params.start[g], params.start[g + 1]):
-        total += params.weights[params.members[i]] * x[params.members[i]]
-    return total
-
-
-@kernel
-def _step_to_load(params, g, excess, upper, x):
-    """Moves x between its bounds along the weights, which takes ``excess`` from the load; whether anything can move."""
-    heaviest = square = 0.0
-    for i in range(params.start[g], params.start[g + 1]):
-        j = params.members[i]
-        if 0.0 < x[j] < upper[j]:
-            heaviest = max(heaviest, params.weights[j])
-    if heaviest == 0.0:
-        return False
-    for i in range(params.start[g], params.start[g + 1]):
-        j = params.members[i]
-        if 0.0 < x[j] < upper[j]:
-            square += (params.weights[j] / heaviest) ** 2
-    step = excess / heaviest / square
-    for i in range(params.start[g], params.start[g + 1]):
-        j = params.members[i]
-        if 0.0 < x[j] < upper[j]:
-            x[j] = min(max(x[j] - step * (params.weights[j] / heaviest), 0.0), upper[j])
-    return True
-
-
-@kernel
-def _meet_load(params, g, upper, x):
-    """Makes up for what rounding left in the load of a group: above its capacity or, for an equality, below it."""
-    capacity = params.capacity[g]
-    for _ in range(_STEPS):
-        excess = _group_load(params, g, x) - capacity
-        if abs(excess) <= _SLACK * capacity or not _step_to_load(params, g, excess, upper, x):
-            break
-    load = _group_load(params, g, x)
-    if load > (1.0 + _SLACK) * capacity:
-        for i in range(params.start[g], params.start[g + 1]):
-            if params.weights[params.members[i]] > 0.0:
-                x[params.members[i]] *= capacity / load
-    elif params.equality and load < (1.0 - _SLACK) * capacity:
-        share = min((capacity - load) / (_group_load(params, g, upper) - load), 1.0)
-        for i in range(params.start[g], params.start[g + 1]):
-            j = params.members[i]
-            x[j] += share * (upper[j] - x[j])
-
-
-@kernel
-def _project(params, work, y, upper, out):
-    for g in range(params.capacity.size):
-        status, shift = _multiplier(params, g, y, upper, work.points)
-        if status != OK:
-            return status
-        for i in range(params.start[g], params.start[g + 1]):
-            j = params.members[i]
-            out[j] = min(max(y[j] - shift * params.weights[j], 0.0), upper[j])
-        if shift != 0.0 or params.equality:
-            _meet_load(params, g, upper, out)
     return OK
 
 
@@ -311,7 +204,9 @@ def _problem_at(stack, i):
     )
 
 
-register_set(KnapsackParams, set_size=_size, set_carve=_carve, lmo=_lmo, project=_project, problem_at=_problem_at)
+register_set(
+    KnapsackParams, set_size=_size, set_carve=_carve, lmo=_lmo, project=project_onto_knapsacks, problem_at=_problem_at
+)
 
 
 class DisjointKnapsacks(FeasibleSet):

@@ -5,14 +5,22 @@ from collections import namedtuple
 from typing import Any
 
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import add_scaled, assign, clip_above, dot
+from drsub_fast.engine.vector import clip_above
 
 FullyCorrectiveOptions = namedtuple("FullyCorrectiveOptions", "tol")
 
-#: Atoms (rows of V), their products with the Hessian (rows of HV), Q = V H V', weights, <grad, a_i>, the
-#: Newton matrix and step, and a spare vector; `count` holds the number of atoms and of idle steps.
-Atoms = namedtuple("Atoms", "V HV Q weight score M step spare count")
-COUNT, IDLE = 0, 1
+#: Atom i is ``values[begin[i] : begin[i] + length[i]]``: all entries, or, for many variables, those that are not zero,
+#: whose places stand beside them in ``places`` (as floats, since integers of the workspace are cleared before each
+#: solve). ``product`` takes the Hessian's product with an atom; Q = V H V' of all atoms as rows of V, the weights,
+#: <grad, a_i>, the Newton matrix and step, and a spare vector; `count` holds the number of atoms, of idle steps, and
+#: where the store ends.
+Atoms = namedtuple("Atoms", "values places begin length product Q weight score M step spare count")
+COUNT, IDLE, END = range(3)
+
+#: Variables up to which atoms keep all entries: sums over them vectorise.
+_WHOLE_UP_TO = 512
+#: Atoms at most, a Newton step taking their number to the third power; and entries of the store, 256 MB with places.
+_MOST, _ROOM = 1024, 1 << 24
 
 #: A pivot of the Newton matrix below this fraction of its largest diagonal entry counts as singular.
 _PIVOT = 1e-11
@@ -23,81 +31,179 @@ def fully_corrective_options(tol: Any, max_iter: Any) -> Any:
     return FullyCorrectiveOptions(tol)
 
 
+@kernel
+def _sizes(n):
+    """(atoms, entries of the store, of their places) at most."""
+    most = min(n + 2, _MOST)
+    if n <= _WHOLE_UP_TO:
+        return most, most * n, 0
+    room = min(most * n, max(4 * n, _ROOM))
+    return most, room, room
+
+
 def atoms_size(n: int) -> Any:
     """(floats, integers) that the atoms need."""
-    cap = n + 2
-    return 2 * cap * n + 2 * cap * cap + 3 * cap + n, 2
+    most, room, places = _sizes.interpreted(n)
+    return room + places + n + 2 * most * most + 4 * most, 3 + 2 * most
 
 
 @kernel(memory=True)
 def open_atoms(n, floats, integers):
     """Views at the end of the flat arrays."""
-    cap = n + 2
-    total = 2 * cap * n + 2 * cap * cap + 3 * cap + n
-    tail = floats[floats.size - total :]
-    p = cap * n
-    q = 2 * p + cap * cap
-    r = q + cap * cap
+    most, room, n_places = _sizes(n)
+    square = most * most
+    tail = floats[floats.size - (room + n_places + n + 2 * square + 4 * most) :]
+    counts = integers[integers.size - (3 + 2 * most) :]
+    p = room + n_places
+    q = p + n
+    r = q + 2 * square
     return Atoms(
-        tail[:p].reshape(cap, n),
-        tail[p : 2 * p].reshape(cap, n),
-        tail[2 * p : q].reshape(cap, cap),
-        tail[r : r + cap],
-        tail[r + cap : r + 2 * cap],
-        tail[q:r].reshape(cap, cap),
-        tail[r + 2 * cap : r + 3 * cap],
-        tail[r + 3 * cap : r + 3 * cap + n],
-        integers[integers.size - 2 :],
+        tail[:room],
+        tail[room:p],
+        counts[3 : 3 + most],
+        counts[3 + most : 3 + 2 * most],
+        tail[p:q],
+        tail[q : q + square].reshape(most, most),
+        tail[r : r + most],
+        tail[r + most : r + 2 * most],
+        tail[q + square : r].reshape(most, most),
+        tail[r + 2 * most : r + 3 * most],
+        tail[r + 3 * most : r + 4 * most],
+        counts[:3],
     )
+
+
+@kernel(reductions=True)
+def atom_dot(atoms, i, a):
+    """Inner product of atom i and a vector."""
+    first, values, places, total = atoms.begin[i], atoms.values, atoms.places, 0.0
+    if places.size == 0:
+        for j in range(a.size):
+            total += values[first + j] * a[j]
+        return total
+    for t in range(first, first + atoms.length[i]):
+        total += values[t] * a[int(places[t])]
+    return total
+
+
+@kernel
+def add_atom_to(atoms, i, scale, out):
+    """out += scale times atom i."""
+    first, values, places = atoms.begin[i], atoms.values, atoms.places
+    if places.size == 0:
+        for j in range(out.size):
+            out[j] += scale * values[first + j]
+        return
+    for t in range(first, first + atoms.length[i]):
+        out[int(places[t])] += scale * values[t]
+
+
+@kernel
+def _is_atom(atoms, i, v):
+    """Whether v is atom i up to rounding, as far as the entries go that the atom keeps."""
+    values, places = atoms.values, atoms.places
+    for t in range(atoms.begin[i], atoms.begin[i] + atoms.length[i]):
+        other = v[t - atoms.begin[i] if places.size == 0 else int(places[t])]
+        if abs(values[t] - other) > 1e-12 * (abs(other) + abs(values[t])):
+            return False
+    return True
+
+
+@kernel
+def _kept(atoms, v):
+    """How many entries of v an atom keeps: one at least, so that no two atoms begin at the same place."""
+    if atoms.places.size == 0:
+        return v.size
+    count = 0
+    for j in range(v.size):
+        count += v[j] != 0.0
+    return max(count, 1)
 
 
 @kernel
 def find_atom(atoms, v):
     """Index of the atom equal to v up to rounding, or -1."""
+    kept = _kept(atoms, v)
     for i in range(atoms.count[COUNT]):
-        row = atoms.V[i]
-        same = True
-        for j in range(v.size):
-            if abs(row[j] - v[j]) > 1e-12 * (abs(v[j]) + abs(row[j])):
-                same = False
-                break
-        if same:
+        if atoms.length[i] == kept and _is_atom(atoms, i, v):
             return i
     return -1
 
 
 @kernel
-def _set_curvature(atoms, i):
-    """Row and column i of Q from HV[i]."""
-    Q, HVi = atoms.Q, atoms.HV[i]
-    for k in range(atoms.count[COUNT]):
-        Q[i, k] = Q[k, i] = dot(atoms.V[k], HVi)
+def _gather(atoms):
+    """Moves the atoms to the front of the store, over what dropped ones have left."""
+    begin, length, values, places = atoms.begin, atoms.length, atoms.values, atoms.places
+    end, done = 0, -1
+    for _ in range(atoms.count[COUNT]):
+        following = -1
+        for i in range(atoms.count[COUNT]):
+            if begin[i] > done and (following < 0 or begin[i] < begin[following]):
+                following = i
+        done = begin[following]
+        for t in range(length[following]):
+            values[end + t], places[end + t] = values[done + t], places[done + t]
+        begin[following] = end
+        end += length[following]
+    atoms.count[END] = end
+
+
+@kernel
+def has_room(atoms, v):
+    """Whether v can be added."""
+    if atoms.count[COUNT] == atoms.weight.size:
+        return False
+    if atoms.places.size == 0:
+        return True
+    kept = _kept(atoms, v)
+    if atoms.count[END] + kept > atoms.values.size:
+        _gather(atoms)
+    return atoms.count[END] + kept <= atoms.values.size
 
 
 @kernel
 def add_atom(atoms, v, quadratic):
-    """Appends v with weight 0; for a quadratic its HV row must be there already."""
-    new = atoms.count[COUNT]
-    assign(atoms.V[new], v)
+    """Appends v, for which there is room, with weight 0; for a quadratic ``product`` must be that of v."""
+    new, end = atoms.count[COUNT], atoms.count[END]
+    values, places = atoms.values, atoms.places
+    atoms.begin[new] = end
+    if places.size == 0:
+        end = atoms.begin[new] = new * v.size
+        for j in range(v.size):
+            values[end + j] = v[j]
+        end += v.size
+    else:
+        for j in range(v.size):
+            if v[j] != 0.0 or (j == v.size - 1 and end == atoms.begin[new]):
+                values[end], places[end] = v[j], j
+                end += 1
+    atoms.length[new] = end - atoms.begin[new]
+    atoms.count[END] = end
     atoms.weight[new] = 0.0
     atoms.count[COUNT] = new + 1
     if quadratic:
-        _set_curvature(atoms, new)
+        for k in range(new + 1):
+            atoms.Q[new, k] = atoms.Q[k, new] = atom_dot(atoms, k, atoms.product)
 
 
 @kernel
 def keep_only(atoms, x, quadratic):
-    """Makes x the only atom; for a quadratic its HV row must be there already."""
-    atoms.count[COUNT] = 0
+    """Makes x the only atom; for a quadratic ``product`` must be that of x."""
+    atoms.count[COUNT] = atoms.count[END] = 0
     add_atom(atoms, x, quadratic)
     atoms.weight[0] = 1.0
 
 
 @kernel
 def move_atom(atoms, source, target):
-    """Copies atom ``source`` over atom ``target``."""
-    assign(atoms.V[target], atoms.V[source])
-    assign(atoms.HV[target], atoms.HV[source])
+    """Puts atom ``source`` in the place of atom ``target``."""
+    if atoms.places.size == 0:
+        n = atoms.length[source]
+        for j in range(n):
+            atoms.values[target * n + j] = atoms.values[source * n + j]
+    else:
+        atoms.begin[target] = atoms.begin[source]
+    atoms.length[target] = atoms.length[source]
     atoms.weight[target] = atoms.weight[source]
     atoms.score[target] = atoms.score[source]
     Q = atoms.Q
@@ -125,7 +231,7 @@ def combination(atoms, x, upper):
         x[j] = 0.0
     for i in range(atoms.count[COUNT]):
         atoms.weight[i] /= total
-        add_scaled(x, atoms.weight[i], atoms.V[i])
+        add_atom_to(atoms, i, atoms.weight[i], x)
     clip_above(x, upper)
 
 

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import assign, clip_above, is_finite, shrink, slope
+from drsub_fast.engine.vector import assign, clip_above, room_above, slope
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.base import Objective, conclude, increase, prepare
+from drsub_fast.objectives.base import Objective, conclude, gradient_is_finite, increase, moved, n_moved, prepare
 from drsub_fast.result import Result
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
@@ -32,8 +32,9 @@ from drsub_fast.solvers.state import (
     K,
     after_step,
     begin,
+    keep_moved,
     next_vertex,
-    note_top,
+    note_higher,
     open_run,
 )
 
@@ -100,16 +101,18 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
         if k + 1 == options.n_steps and not options.shrunken and _shorten(state.v, gamma, x, upper):
             prepare(objective, work, x, state.v)
         numbers[VALUE] = increase(objective, work, x, state.v, gamma, numbers[VALUE])
-        if not (math.isfinite(numbers[VALUE]) and is_finite(work.grad)):
+        if not (math.isfinite(numbers[VALUE]) and gradient_is_finite(objective, work)):
             assign(x, state.previous)
             return NON_FINITE
-        assign(state.previous, x)
+        keep_moved(objective, work, state.previous, x)
         control[K] = k + 1
         trace_value[k + 1] = numbers[VALUE]
         trace_gap[k + 1] = math.nan
-        note_top(state, x)
+        note_higher(objective, work, state, x)
         if options.shrunken:
-            shrink(upper, x, state.bound)
+            for t in range(n_moved(objective, work, x.size)):
+                j = moved(objective, work, t)
+                state.bound[j] = room_above(upper[j], x[j])
         after_step(feasible_set, set_work, state, 1.0, gamma)
 
 

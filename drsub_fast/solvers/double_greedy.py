@@ -23,12 +23,11 @@ from drsub_fast.engine.vector import assign, slope
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import (
     Objective,
-    advance,
     coordinate_maximum,
     evaluate,
     objective_carve,
     objective_size,
-    prepare,
+    shift,
 )
 from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.box import Box
@@ -40,6 +39,8 @@ from drsub_fast.solvers.state import (
     GAP,
     STALE,
     STARTED,
+    TOP_K,
+    TOP_VALUE,
     VALUE,
     VERTEX,
     K,
@@ -66,12 +67,22 @@ _UNFINISHED = Guarantee(None, "none: not all coordinates were gone through")
 @kernel
 def _move(objective, work, x, i, target, unit, value):
     """Moves x_i to ``target``; returns the new value."""
-    unit[i] = 1.0
-    prepare(objective, work, x, unit)
-    value = advance(objective, work, x, unit, target - x[i], value)
-    unit[i] = 0.0
+    value = shift(objective, work, x, i, target - x[i], unit, value)
     x[i] = target
     return value
+
+
+@kernel
+def _note_higher(state, x, i):
+    """`note_top` after step i, which moves x_i alone."""
+    control, numbers = state.control, state.numbers
+    if numbers[VALUE] > numbers[TOP_VALUE]:
+        if control[TOP_K] == i:
+            state.top[i] = x[i]
+            numbers[TOP_VALUE] = numbers[VALUE]
+        else:
+            note_top(state, x)
+        control[TOP_K] = i + 1
 
 
 @kernel
@@ -117,7 +128,7 @@ def double_greedy_loop(
         control[K] = i + 1
         trace_value[i + 1] = numbers[VALUE]
         trace_gap[i + 1] = math.nan
-        note_top(state, x)
+        _note_higher(state, x, i)
     if control[CLOSING] == 0:
         control[CLOSING] = 1
         numbers[VALUE] = evaluate(objective, work, x)

@@ -14,8 +14,8 @@ weights:
   searched on the segment to it, and x becomes an atom. A few such steps, until the hull promises less than a part of
   the gap. Where even the search finds nothing, an exact step towards the vertex is left.
 
-The Newton systems keep the atoms affinely independent, so there are hardly more than n + 1; a full store is replaced
-by its one combination x.
+The Newton systems keep the atoms affinely independent, so there are hardly more than n + 1. Of many variables an atom
+keeps the entries that are not zero. A full store is replaced by its one combination x.
 Sources: Holloway 1974 (fully corrective steps).
 """
 
@@ -36,10 +36,13 @@ from drsub_fast.solvers.atoms import (
     IDLE,
     FullyCorrectiveOptions,
     add_atom,
+    add_atom_to,
+    atom_dot,
     atoms_size,
     combination,
     correct_weights,
     find_atom,
+    has_room,
     keep_only,
     move_atom,
     open_atoms,
@@ -103,7 +106,7 @@ def _exact_towards(atoms, new, gap):
 @kernel
 def _score(atoms, grad):
     for i in range(atoms.count[COUNT]):
-        atoms.score[i] = dot(atoms.V[i], grad)
+        atoms.score[i] = atom_dot(atoms, i, grad)
 
 
 @kernel
@@ -122,25 +125,28 @@ def _quadratic_step(objective, work, atoms, x, upper, new, gap):
 @kernel
 def _model_curvature(objective, work, atoms, x, grad, trial):
     """Q for the Hessian at x, up to what differences of atoms do not see; the workspace is that of x after it."""
-    V, HV, Q, p = atoms.V, atoms.HV, atoms.Q, atoms.count[COUNT]
-    if hessian_product(objective, work, x, V[0], HV[0]) > 0:
-        for i in range(1, p):
-            hessian_product(objective, work, x, V[i], HV[i])
-        for i in range(p):
-            for k in range(i + 1):
-                Q[i, k] = Q[k, i] = dot(V[k], HV[i])
-        return
+    product, M, Q, p = atoms.product, atoms.M, atoms.Q, atoms.count[COUNT]
+    differs, base = False, 0.0
     assign(grad, work.grad)
     for i in range(p):
         for j in range(x.size):
-            trial[j] = x[j] + _DIFFERENCE * (V[i, j] - x[j])
-        evaluate(objective, work, trial)
-        for j in range(x.size):
-            HV[i, j] = (work.grad[j] - grad[j]) / _DIFFERENCE
+            trial[j] = 0.0
+        add_atom_to(atoms, i, 1.0, trial)
+        if hessian_product(objective, work, x, trial, product) == 0:
+            differs = True
+            for j in range(x.size):
+                trial[j] = x[j] + _DIFFERENCE * (trial[j] - x[j])
+            evaluate(objective, work, trial)
+            for j in range(x.size):
+                product[j] = (work.grad[j] - grad[j]) / _DIFFERENCE
+            base = dot(product, x)
+        for k in range(p if differs else i + 1):
+            M[i, k] = atom_dot(atoms, k, product) - base
     for i in range(p):
         for k in range(i + 1):
-            Q[i, k] = Q[k, i] = 0.5 * (slope(HV[i], V[k], x) + slope(HV[k], V[i], x))
-    evaluate(objective, work, x)
+            Q[i, k] = Q[k, i] = 0.5 * (M[i, k] + M[k, i]) if differs else M[i, k]
+    if differs:
+        evaluate(objective, work, x)
 
 
 @kernel
@@ -159,7 +165,7 @@ def _mix_in(atoms, point, share, x):
     i = find_atom(atoms, point)
     if i < 0:
         i = atoms.count[COUNT]
-        if i == atoms.V.shape[0]:
+        if not has_room(atoms, point):
             keep_only(atoms, x, False)
             return
         add_atom(atoms, point, False)
@@ -248,7 +254,7 @@ def fully_corrective_loop(
     control, numbers = state.control, state.numbers
     if control[STARTED] == 0:
         begin(objective, work, state, x, upper)
-        keep_only(atoms, x, hessian_product(objective, work, x, x, atoms.HV[0]) == 2)
+        keep_only(atoms, x, hessian_product(objective, work, x, x, atoms.product) == 2)
     while True:
         k = control[K]
         code = next_vertex(objective, work, feasible_set, set_work, state, x, False)
@@ -277,13 +283,12 @@ def fully_corrective_loop(
         if k >= k_stop:
             return BREAK
         old = numbers[VALUE]
-        if atoms.count[COUNT] == atoms.V.shape[0]:
-            keep_only(atoms, x, hessian_product(objective, work, x, x, atoms.HV[0]) == 2)
         new = find_atom(atoms, state.v)
+        if new < 0 and not has_room(atoms, state.v):
+            keep_only(atoms, x, hessian_product(objective, work, x, x, atoms.product) == 2)
+        quadratic = hessian_product(objective, work, x, state.v, atoms.product) == 2
         if new < 0:
             new = atoms.count[COUNT]
-        quadratic = hessian_product(objective, work, x, state.v, atoms.HV[new]) == 2
-        if new == atoms.count[COUNT]:
             add_atom(atoms, state.v, quadratic)
         if quadratic:
             numbers[VALUE] = _quadratic_step(objective, work, atoms, x, upper, new, gap)

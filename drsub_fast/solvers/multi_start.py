@@ -65,6 +65,9 @@ _BUDGET, _PLAIN_BUDGET = 5e7, 5e5
 #: seeds, 16 starts lose more than 1e-4 on 7, 64 on 1 and 96 on none; 96 take 1.7 ms at n = 8 and 3.2 ms at 16.
 _MOST = 96
 
+#: Variables up to which quadratics are solved by fully corrective steps where spectral ones are possible.
+_CORRECTIVE_UP_TO = 512
+
 _UNSOLVED = -1
 _STATUS = {CONVERGED: Status.CONVERGED, FINISHED: Status.MAX_ITER, STALLED: Status.STALLED}
 
@@ -78,7 +81,8 @@ SPECTRAL = LocalSolver(partial(projected_gradient, step_size="spectral"), Spectr
 
 def local_solver(f: Objective, P: FeasibleSet) -> Any:
     """The `LocalSolver` that suits f and P."""
-    return SPECTRAL if projects_by_kernel(P) and not isinstance(f, Quadratic) else CORRECTIVE
+    corrective = isinstance(f, Quadratic) and f.n <= _CORRECTIVE_UP_TO
+    return SPECTRAL if projects_by_kernel(P) and not corrective else CORRECTIVE
 
 
 @kernel
@@ -144,8 +148,8 @@ def default_starts(n: int) -> Any:
 
 
 def _most_starts(n):
-    """Number of starts by size above which more pay little."""
-    return max(2 * n, min(12 * n, _MOST))
+    """Number of starts by size above which more pay little, or, each taking n operations at least, are not paid."""
+    return min(max(2 * n, min(12 * n, _MOST)), int(_BUDGET / n))
 
 
 #: A variable with a smaller bound counts as fixed at 0 where costs are drawn: 1 / bound would overflow.
@@ -307,7 +311,10 @@ class _Starts:
         if not f.compiled:
             return 0
         n = f.n
-        gradient = n * n if isinstance(f, Quadratic) else 2 * f.operations + 50 * n
+        if isinstance(f, Quadratic):
+            gradient = n * n if f.factor is None and not f.is_sparse else f.operations
+        else:
+            gradient = 2 * f.operations + 50 * n
         oracle = 8 * n if projects_by_kernel(P) else 4 * n * len(P.b) if isinstance(P, Polytope) else math.inf
         steps, calls = self.counts.mean(axis=0)
         price = (steps + 1.0) * gradient + (calls + 1.0) * oracle

@@ -19,10 +19,12 @@ from drsub_fast.engine.codes import (
     OK,
 )
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import assign
+from drsub_fast.engine.vector import assign, differ
 from drsub_fast.objectives.base import (
     evaluate,
     gradient_rate,
+    moved,
+    n_moved,
     objective_carve,
     objective_size,
     prepare,
@@ -31,8 +33,8 @@ from drsub_fast.objectives.base import (
 from drsub_fast.sets.base import follow, lmo, set_carve, track, tracks
 
 # Entries of `State.control`.
-K, STARTED, SUPPLIED, VERTEX, TRACKED, N_LMO, BEST_K, CLOSING, BASED = range(9)
-N_CONTROL = 9
+K, STARTED, SUPPLIED, VERTEX, TRACKED, N_LMO, BEST_K, CLOSING, BASED, TOP_K = range(10)
+N_CONTROL = 10
 
 # What `VERTEX` says of v: to be asked for; optimal for this iterate; optimal for the next one too.
 STALE, CURRENT, FOLLOWED = range(3)
@@ -109,6 +111,7 @@ def begin(objective, work, state, x, upper):
     control, numbers = state.control, state.numbers
     control[STARTED] = 1
     control[BEST_K] = -1
+    control[TOP_K] = 0
     numbers[VALUE] = evaluate(objective, work, x)
     numbers[GAP] = math.nan
     numbers[BEST_GAP] = math.inf
@@ -161,11 +164,8 @@ def next_vertex(objective, work, feasible_set, set_work, state, x, additive):
             break
     control[VERTEX] = CURRENT
     v, candidate = state.v, state.candidate
-    changed = False
-    for j in range(v.size):
-        changed |= v[j] != candidate[j]
-        v[j] = candidate[j]
-    if changed:
+    if differ(v, candidate):
+        assign(v, candidate)
         prepare(objective, work, x, v)
     control[TRACKED] = 0
     if tracks(feasible_set) and gradient_rate(objective, work, v, additive, state.rate):
@@ -180,6 +180,27 @@ def after_step(feasible_set, set_work, state, decay, gamma):
     control[VERTEX] = STALE
     if control[TRACKED] and follow(feasible_set, set_work, decay, gamma, state.bound, state.v):
         control[VERTEX] = FOLLOWED
+
+
+@kernel
+def keep_moved(objective, work, out, x):
+    """out = x, where it differs by the last step along the prepared v only."""
+    for t in range(n_moved(objective, work, x.size)):
+        j = moved(objective, work, t)
+        out[j] = x[j]
+
+
+@kernel
+def note_higher(objective, work, state, x):
+    """`note_top` after an additive step, which moves x from iterate K - 1 to K at some places only."""
+    control, numbers = state.control, state.numbers
+    if numbers[VALUE] > numbers[TOP_VALUE]:
+        if control[TOP_K] == control[K] - 1:
+            keep_moved(objective, work, state.top, x)
+            numbers[TOP_VALUE] = numbers[VALUE]
+        else:
+            note_top(state, x)
+        control[TOP_K] = control[K]
 
 
 @kernel

@@ -278,3 +278,26 @@ def test_violations_are_worded():
 @pytest.mark.parametrize("module", ["box", "budget", "knapsack", "partition", "simplex", "ball", "general", "matching"])
 def test_examples(module):
     assert doctest.testmod(importlib.import_module(f"drsub_fast.sets.{module}")).failed == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_projection_onto_a_large_knapsack_meets_its_conditions(seed, interpreted):
+    # Groups above the size up to which breakpoints are sorted. At the projection x of y, x = clip(y - t w, 0, upper).
+    n, rng = 700, np.random.default_rng([5, seed])
+    weights = np.where(rng.random(n) < 0.1, 0.0, rng.random(n)) * 10.0 ** rng.integers(-3, 4)
+    upper = np.where(rng.random(n) < 0.2, 0.0, rng.random(n))
+    y = rng.standard_normal(n) * 10.0 ** rng.integers(-2, 3, size=n)
+    for share in (0.0, 1e-6, 0.2, 0.9, 2.0):
+        P = ds.Knapsack(weights, share * (weights @ np.clip(y, 0.0, upper)), upper)
+        x = P.project(y)
+        load = weights @ x
+        assert P.contains(x)
+        if share > 1.0:
+            np.testing.assert_array_equal(x, np.clip(y, 0.0, P.upper))
+            continue
+        assert load == pytest.approx(P.budget, rel=1e-9)
+        free = (x > 1e-9) & (x < P.upper * (1.0 - 1e-9)) & (weights > 0.0)
+        if free.any():
+            t = np.median((y - x)[free] / weights[free])
+            clipped = np.clip(y - t * weights, 0.0, P.upper)
+            np.testing.assert_allclose(x, clipped, atol=1e-8 * np.abs(y).max())

@@ -5,7 +5,18 @@ import pytest
 from scipy.optimize import minimize
 
 import drsub_fast as ds
-from drsub_fast.solvers.atoms import add_atom, atoms_size, open_atoms
+from drsub_fast.solvers.atoms import (
+    END,
+    _drop_atom,
+    _gather,
+    add_atom,
+    add_atom_to,
+    atom_dot,
+    atoms_size,
+    find_atom,
+    has_room,
+    open_atoms,
+)
 from drsub_fast.solvers.fully_corrective import _mix_in
 
 N = 14
@@ -145,24 +156,62 @@ def test_the_units_of_f_do_not_matter(scale):
     assert abs(other.n_iter - plain.n_iter) <= 2
 
 
+def store_of_atoms(n):
+    floats, integers = atoms_size(n)
+    return open_atoms(n, np.zeros(floats), np.zeros(integers, np.int64))
+
+
+def combined(atoms, n):
+    x = np.zeros(n)
+    for i in range(atoms.count[0]):
+        add_atom_to(atoms, i, atoms.weight[i], x)
+    return x
+
+
 def test_the_atoms_combine_to_the_iterate_even_when_their_store_is_full():
     n = 2
     rng = np.random.default_rng(1)
-    floats, integers = atoms_size(n)
-    atoms = open_atoms(n, np.zeros(floats), np.zeros(integers, np.int64))
+    atoms = store_of_atoms(n)
     for count in range(1, n + 5):
         point, share = rng.random(n), 1.0 if count == 1 else 0.3
-        p = atoms.count[0]
-        x = (1.0 - share) * atoms.weight[:p] @ atoms.V[:p] + share * point
+        x = (1.0 - share) * combined(atoms, n) + share * point
         _mix_in(atoms, point, share, x)
         p = atoms.count[0]
         assert p <= n + 2
         assert atoms.weight[:p].sum() == pytest.approx(1.0)
-        np.testing.assert_allclose(atoms.weight[:p] @ atoms.V[:p], x, atol=1e-15)
+        np.testing.assert_allclose(combined(atoms, n), x, atol=1e-15)
     add_atom(atoms, x, False)
     p = atoms.count[0]
     _mix_in(atoms, x.copy(), 0.5, x)  # one that is there already
     assert atoms.count[0] == p
+
+
+def test_atoms_of_many_variables_keep_what_is_not_zero():
+    n = 600
+    rng = np.random.default_rng(2)
+    atoms, kept = store_of_atoms(n), []
+    for step in range(900):
+        point = rng.random(n) * (rng.random(n) < (0.9 if step % 100 == 50 else 0.02)) * (step != 7)
+        if not has_room(atoms, point):
+            break
+        assert find_atom(atoms, point) == -1
+        add_atom(atoms, point, False)
+        kept.append(point)
+        if step % 3 == 2:  # an atom is dropped: the last one takes its place
+            i = int(rng.integers(len(kept)))
+            _drop_atom(atoms, i)
+            last = kept.pop()
+            if i < len(kept):
+                kept[i] = last
+        if step % 100 == 99:
+            _gather(atoms)
+            assert atoms.count[END] == sum(max(1, np.count_nonzero(point)) for point in kept)
+    assert len(kept) == atoms.count[0] > 500
+    direction = rng.random(n)
+    for i in (0, 7, 100, len(kept) - 1):
+        assert find_atom(atoms, kept[i]) == i
+        assert atom_dot(atoms, i, direction) == pytest.approx(kept[i] @ direction, rel=1e-12)
+    assert find_atom(atoms, kept[3] * (1.0 + 1e-9)) == -1
 
 
 def test_a_start_at_a_vertex_and_a_full_store_of_atoms():

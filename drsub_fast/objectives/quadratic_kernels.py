@@ -1,0 +1,211 @@
+"""Kernels of quadratics f(x) = 1/2 x'Hx + h'x + c whose H is an array or H = -BB' - diag(d), never formed.
+
+H is asked for two things only, its products with vectors and its diagonal, so one text serves all ways of keeping it
+(those of sparse rows are in `quadratic_sparse`). A product costs the rows in which the vector is not zero.
+"""
+
+from collections import namedtuple
+from typing import Any
+
+from drsub_fast.engine.dispatch import operation
+from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.stack import PROBLEM_AT, row_of
+from drsub_fast.engine.vector import add_scaled, symmetric_product
+from drsub_fast.objectives.base import register_objective
+
+QuadraticParams = namedtuple("QuadraticParams", "H h c")
+#: H = -BB' - diag(d).
+FactoredQuadraticParams = namedtuple("FactoredQuadraticParams", "B d h c")
+
+QuadraticWork = namedtuple("QuadraticWork", "grad Hv")
+FactoredQuadraticWork = namedtuple("FactoredQuadraticWork", "grad Hv inner")
+
+#: ``hessian_times(params, work, v, out)``: out = H v. ``hessian_diagonal(params, i)``: H_ii.
+# For type checkers: operations take parameters of any registered class.
+hessian_times: Any
+hessian_diagonal: Any
+
+hessian_times, HESSIAN_TIMES = operation("hessian_times")
+hessian_diagonal, HESSIAN_DIAGONAL = operation("hessian_diagonal")
+
+
+@kernel
+def _dense_times(params, work, v, out):
+    symmetric_product(params.H, v, out)
+
+
+@kernel
+def _dense_diagonal(params, i):
+    return params.H[i, i]
+
+
+@kernel(reductions=True)
+def _factored_times(params, work, v, out):
+    B, d, inner = params.B, params.d, work.inner
+    for k in range(inner.size):
+        inner[k] = 0.0
+    for i in range(v.size):
+        scale = v[i]
+        if scale != 0.0:
+            row = B[i]
+            for k in range(inner.size):
+                inner[k] += scale * row[k]
+    for i in range(v.size):
+        row, total = B[i], 0.0
+        for k in range(inner.size):
+            total += row[k] * inner[k]
+        out[i] = -(total + d[i] * v[i])
+
+
+@kernel(reductions=True)
+def _factored_diagonal(params, i):
+    row, total = params.B[i], params.d[i]
+    for k in range(row.size):
+        total += row[k] * row[k]
+    return -total
+
+
+HESSIAN_TIMES.table.update({QuadraticParams: _dense_times, FactoredQuadraticParams: _factored_times})
+HESSIAN_DIAGONAL.table.update({QuadraticParams: _dense_diagonal, FactoredQuadraticParams: _factored_diagonal})
+
+
+@kernel
+def _size(params):
+    return 2 * params.h.size, 0
+
+
+@kernel(memory=True)
+def _carve(params, floats, integers):
+    n = params.h.size
+    return QuadraticWork(floats[:n], floats[n : 2 * n])
+
+
+@kernel
+def _factored_size(params):
+    return 2 * params.h.size + params.B.shape[1], 0
+
+
+@kernel(memory=True)
+def _factored_carve(params, floats, integers):
+    n = params.h.size
+    return FactoredQuadraticWork(floats[:n], floats[n : 2 * n], floats[2 * n : 2 * n + params.B.shape[1]])
+
+
+@kernel
+def evaluate_quadratic(params, work, x):
+    grad = work.grad
+    hessian_times(params, work, x, grad)
+    value = params.c
+    for j in range(x.size):
+        value += x[j] * (0.5 * grad[j] + params.h[j])
+        grad[j] += params.h[j]
+    return value
+
+
+@kernel
+def _prepare(params, work, x, v):
+    hessian_times(params, work, v, work.Hv)
+
+
+@kernel(reductions=True)
+def advance_by_product(params, work, x, v, gamma, value):
+    grad, Hv = work.grad, work.Hv
+    first = second = 0.0
+    for j in range(x.size):
+        first += grad[j] * v[j]
+        second += v[j] * Hv[j]
+        x[j] += gamma * v[j]
+        grad[j] += gamma * Hv[j]
+    return value + gamma * (first + 0.5 * gamma * second)
+
+
+@kernel(reductions=True)
+def contract_quadratic(params, work, x, v, gamma, value):
+    grad, Hv, h = work.grad, work.Hv, params.h
+    first = second = 0.0
+    for j in range(x.size):
+        d = v[j] - x[j]
+        Hd = Hv[j] - (grad[j] - h[j])
+        first += grad[j] * d
+        second += d * Hd
+        x[j] += gamma * d
+        grad[j] += gamma * Hd
+    return value + gamma * (first + 0.5 * gamma * second)
+
+
+@kernel(reductions=True)
+def exact_step_of_quadratic(params, work, x, v, limit, value):
+    grad, Hv, h = work.grad, work.Hv, params.h
+    first = second = 0.0
+    for j in range(x.size):
+        d = v[j] - x[j]
+        first += grad[j] * d
+        second += d * (Hv[j] - (grad[j] - h[j]))
+    if second >= 0.0:
+        return limit if first + 0.5 * limit * second > 0.0 else 0.0
+    return max(0.0, min(limit, -first / second))
+
+
+@kernel
+def maximum_along_coordinate(params, work, x, i, upper):
+    slope, curvature = work.grad[i], hessian_diagonal(params, i)
+    if curvature == 0.0:
+        return upper if slope > 0.0 else 0.0 if slope < 0.0 else x[i]
+    return min(upper, max(0.0, x[i] - slope / curvature))
+
+
+@kernel
+def rate_of_gradient(params, work, v, additive, rate):
+    for j in range(v.size):
+        rate[j] = work.Hv[j] if additive else work.Hv[j] + params.h[j]
+    return True
+
+
+@kernel
+def product_with_hessian(params, work, x, d, out):
+    hessian_times(params, work, d, out)
+    return 2
+
+
+@kernel
+def _dense_shift(params, work, x, i, change, unit, value):
+    slope = work.grad[i]
+    add_scaled(work.grad, change, params.H[i])
+    x[i] += change
+    return value + change * (slope + 0.5 * change * params.H[i, i])
+
+
+@kernel(memory=True)
+def _problem_at(stack, i):
+    return QuadraticParams(stack.H[row_of(stack.H, i)], stack.h[row_of(stack.h, i)], stack.c[row_of(stack.c, i)])
+
+
+@kernel(memory=True)
+def _factored_problem_at(stack, i):
+    return FactoredQuadraticParams(
+        stack.B[row_of(stack.B, i)],
+        stack.d[row_of(stack.d, i)],
+        stack.h[row_of(stack.h, i)],
+        stack.c[row_of(stack.c, i)],
+    )
+
+
+PROBLEM_AT.table.update({QuadraticParams: _problem_at, FactoredQuadraticParams: _factored_problem_at})
+for _params_class, _its_size, _its_carve in (
+    (QuadraticParams, _size, _carve),
+    (FactoredQuadraticParams, _factored_size, _factored_carve),
+):
+    register_objective(
+        _params_class,
+        objective_size=_its_size,
+        objective_carve=_its_carve,
+        evaluate=evaluate_quadratic,
+        prepare=_prepare,
+        advance=advance_by_product,
+        contract=contract_quadratic,
+        exact_step=exact_step_of_quadratic,
+        coordinate_maximum=maximum_along_coordinate,
+        gradient_rate=rate_of_gradient,
+        hessian_product=product_with_hessian,
+    )
+register_objective(QuadraticParams, shift=_dense_shift)

@@ -1,0 +1,244 @@
+"""Kernels of quadratics whose H is a sparse matrix.
+
+A vertex has few entries that are not zero, and they have few neighbours, so `prepare` lists them, and the first step
+along a vertex touches x at these places and the gradient at their neighbours only: grad += gamma H v, row by row. With
+the slopes before and after, f += gamma/2 (<grad, v> + <grad + gamma H v, v>), which is exact for quadratics, so H v
+itself is made only when a second step, or a step of another kind, asks for it. From one vertex to the next few rows
+count then: H v changes by the rows in which v does.
+"""
+
+import sys
+from collections import namedtuple
+
+from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.vector import is_finite
+from drsub_fast.objectives.base import register_objective
+from drsub_fast.objectives.quadratic_kernels import (
+    HESSIAN_DIAGONAL,
+    HESSIAN_TIMES,
+    advance_by_product,
+    contract_quadratic,
+    evaluate_quadratic,
+    exact_step_of_quadratic,
+    maximum_along_coordinate,
+    product_with_hessian,
+    rate_of_gradient,
+)
+
+#: ``data, indices, indptr``: the rows of H, as SciPy keeps them.
+SparseQuadraticParams = namedtuple("SparseQuadraticParams", "data indices indptr diagonal h c")
+
+#: ``places[: state[_COUNT]]``: where the prepared v is not zero, ascending; ``product_of`` and ``product_places``: the
+#: vector that Hv is the product of, and where it is not zero.
+SparseQuadraticWork = namedtuple("SparseQuadraticWork", "grad Hv product_of places product_places state")
+#: Numbers of places; how far the product with the prepared v is; whether the gradient is known to be finite; products
+#: since the last from scratch, one that is to come included.
+_COUNT, _PRODUCT_COUNT, _PRODUCT, _SOUND, _AGE = range(5)
+#: Of H v: v is new; one step was taken without it; it is there.
+_NEW, _USED, _THERE = range(3)
+#: Products by changes between two from scratch: each adds a rounding error.
+_REFRESH = 50
+
+_LARGEST = sys.float_info.max
+
+
+@kernel
+def _times(params, work, v, out):
+    data, indices, indptr = params.data, params.indices, params.indptr
+    for j in range(v.size):
+        out[j] = 0.0
+    for i in range(v.size):
+        scale = v[i]
+        if scale != 0.0:
+            for place in range(indptr[i], indptr[i + 1]):
+                out[indices[place]] += scale * data[place]
+
+
+@kernel
+def _diagonal(params, i):
+    return params.diagonal[i]
+
+
+HESSIAN_TIMES.table[SparseQuadraticParams] = _times
+HESSIAN_DIAGONAL.table[SparseQuadraticParams] = _diagonal
+
+
+@kernel
+def _size(params):
+    n = params.h.size
+    return 3 * n, 2 * n + 5
+
+
+@kernel(memory=True)
+def _carve(params, floats, integers):
+    n = params.h.size
+    return SparseQuadraticWork(
+        floats[:n],
+        floats[n : 2 * n],
+        floats[2 * n : 3 * n],
+        integers[:n],
+        integers[n : 2 * n],
+        integers[2 * n : 2 * n + 5],
+    )
+
+
+@kernel
+def _evaluate(params, work, x):
+    work.state[_SOUND] = 0
+    return evaluate_quadratic(params, work, x)
+
+
+@kernel
+def _prepare(params, work, x, v):
+    places, count = work.places, 0
+    for j in range(v.size):
+        places[count] = j
+        count += v[j] != 0.0
+    work.state[_COUNT] = count
+    work.state[_PRODUCT] = _NEW
+
+
+@kernel
+def _n_changes(work, v):
+    """How many rows the prepared v changes in H v."""
+    old, state, count = work.product_of, work.state, 0
+    for t in range(state[_PRODUCT_COUNT]):
+        count += v[work.product_places[t]] != old[work.product_places[t]]
+    for t in range(state[_COUNT]):
+        count += old[work.places[t]] == 0.0
+    return count
+
+
+@kernel
+def _complete(params, work, v):
+    """Makes H v of the prepared v, unless it is there."""
+    state, old = work.state, work.product_of
+    if state[_PRODUCT] == _THERE:
+        return
+    state[_PRODUCT] = _THERE
+    if state[_AGE] == 0:
+        for j in range(v.size):
+            old[j] = 0.0
+    if state[_AGE] == 0 or state[_AGE] == _REFRESH or 2 * _n_changes(work, v) > state[_COUNT]:
+        _times(params, work, v, work.Hv)
+        state[_AGE] = 0
+        for t in range(state[_PRODUCT_COUNT]):
+            old[work.product_places[t]] = 0.0
+    else:
+        for t in range(state[_PRODUCT_COUNT]):
+            _replace(params, work, work.product_places[t], v)
+    for t in range(state[_COUNT]):
+        i = work.places[t]
+        if state[_AGE] > 0:
+            _replace(params, work, i, v)
+        old[i] = v[i]
+        work.product_places[t] = i
+    state[_PRODUCT_COUNT] = state[_COUNT]
+    state[_AGE] += 1
+
+
+@kernel
+def _replace(params, work, i, v):
+    """Makes row i count in H v by v_i."""
+    change = v[i] - work.product_of[i]
+    if change != 0.0:
+        _add_row(params, work.Hv, i, change)
+        work.product_of[i] = v[i]
+
+
+@kernel
+def _add_row(params, out, i, scale):
+    """out += scale times row i of H; how many entries are not finite then."""
+    data, indices, indptr, n_bad = params.data, params.indices, params.indptr, 0
+    for place in range(indptr[i], indptr[i + 1]):
+        j = indices[place]
+        out[j] += scale * data[place]
+        n_bad += not (-_LARGEST <= out[j] <= _LARGEST)
+    return n_bad
+
+
+@kernel
+def _advance(params, work, x, v, gamma, value):
+    grad, places, state = work.grad, work.places, work.state
+    if state[_PRODUCT] == _USED:
+        _complete(params, work, v)
+    if state[_PRODUCT] == _THERE:
+        state[_SOUND] = 0
+        return advance_by_product(params, work, x, v, gamma, value)
+    state[_PRODUCT] = _USED
+    before = after = 0.0
+    n_bad = 0
+    for t in range(state[_COUNT]):
+        i = places[t]
+        before += grad[i] * v[i]
+        x[i] += gamma * v[i]
+    for t in range(state[_COUNT]):
+        i = places[t]
+        n_bad += _add_row(params, grad, i, gamma * v[i])
+    for t in range(state[_COUNT]):
+        i = places[t]
+        after += grad[i] * v[i]
+    state[_SOUND] = n_bad == 0
+    return value + 0.5 * gamma * (before + after)
+
+
+@kernel
+def _contract(params, work, x, v, gamma, value):
+    _complete(params, work, v)
+    work.state[_SOUND] = 0
+    return contract_quadratic(params, work, x, v, gamma, value)
+
+
+@kernel
+def _exact_step(params, work, x, v, limit, value):
+    _complete(params, work, v)
+    return exact_step_of_quadratic(params, work, x, v, limit, value)
+
+
+@kernel
+def _gradient_rate(params, work, v, additive, rate):
+    _complete(params, work, v)
+    return rate_of_gradient(params, work, v, additive, rate)
+
+
+@kernel
+def _shift(params, work, x, i, change, unit, value):
+    slope = work.grad[i]
+    _add_row(params, work.grad, i, change)
+    work.state[_SOUND] = 0
+    x[i] += change
+    return value + change * (slope + 0.5 * change * params.diagonal[i])
+
+
+@kernel
+def _n_moved(params, work, n):
+    return work.state[_COUNT]
+
+
+@kernel
+def _moved(params, work, t):
+    return work.places[t]
+
+
+@kernel
+def _gradient_is_finite(params, work):
+    return work.state[_SOUND] == 1 or is_finite(work.grad)
+
+
+register_objective(
+    SparseQuadraticParams,
+    objective_size=_size,
+    objective_carve=_carve,
+    evaluate=_evaluate,
+    prepare=_prepare,
+    advance=_advance,
+    contract=_contract,
+    exact_step=_exact_step,
+    coordinate_maximum=maximum_along_coordinate,
+    gradient_rate=_gradient_rate,
+    hessian_product=product_with_hessian,
+    shift=_shift,
+    n_moved=_n_moved,
+    moved=_moved,
+    gradient_is_finite=_gradient_is_finite,
+)
