@@ -159,7 +159,7 @@ def as_labels(data, name, count=None):
 
 
 def as_items(data, n, name="items"):
-    """Items of 0 .. n - 1 as an int64 vector, empty if there are none; from any iterable of integers."""
+    """Items of 0 .. n - 1 as an int64 vector, empty if there are none; from any iterable of integers. n may be None."""
     is_list = isinstance(data, Iterable) and not isinstance(data, (str, bytes)) and not scipy.sparse.issparse(data)
     items = list(data) if is_list else None
     if items is None or any(isinstance(item, (bool, np.bool_)) for item in items):

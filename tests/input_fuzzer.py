@@ -33,6 +33,10 @@ def _alarm(*_):
     raise HangError
 
 
+#: A set function that is only known by its values.
+SAMPLED = ds.Multilinear.sampled(len, N)
+
+
 @numba.njit
 def compiled(x, grad):
     """The same for `CompiledObjective`."""
@@ -59,7 +63,7 @@ TAKES = {
     "result": {"result"},
     "path": {"text"},
     "tuple": {"items", "vector", "matrix", "empty", "problem"},
-    "sets": {"matrix", "sparse", "items", "empty", "stack", "lists"},
+    "sets": {"matrix", "sparse", "items", "empty", "stack", "lists", "labels"},
     "graph": {"matrix", "sparse"},
     "other": {"other size"},
     "none": {"none"},
@@ -189,6 +193,10 @@ CALLS = {
         ds.OrthantObjective,
         dict(g=("objective", F), alpha=("vector", h), shift=("vector none", None)),
     ),
+    "LaminarMatroid": (
+        ds.LaminarMatroid,
+        dict(sets=("sets", [[0, 1], [0]]), capacities=("vector", [1.0, 0.5]), upper=("vector number", 1.0)),
+    ),
     "PartitionMatroid": (
         ds.PartitionMatroid,
         dict(groups=("vector", [0, 1]), capacities=("vector number", [1.0, 1.0]), upper=("vector number", 1.0)),
@@ -286,10 +294,10 @@ CALLS = {
         dict(
             H=("matrix stack", H[None]),
             h=("matrix stack", h[None]),
-            c=("stack", 0.0),
+            c=("stack none", 0.0),
             A=("matrix stack", [[1.0, 1.0]]),
             b=("vector stack", [1.0]),
-            upper=("vector stack", h),
+            upper=("vector stack none", h),
             method=("text", "frank-wolfe"),
             max_iter=("count none", 3),
             tol=("number none", None),
@@ -338,6 +346,19 @@ CALLS = {
     "two_phase_bound": (
         ds.two_phase_bound,
         dict.fromkeys(("optimum", "gap_x", "gap_z", "strong_dr", "distance_x", "distance_z"), ("number", 1.0)),
+    ),
+    "stochastic_continuous_greedy": (
+        ds.stochastic_continuous_greedy,
+        dict(
+            f=("objective", SAMPLED),
+            P=("set", P),
+            max_iter=("count", 3),
+            n_samples=("count", 1),
+            n_values=("count", 2),
+            seed=("seed", 0),
+            callback=("function none", None),
+            time_limit=("number none", None),
+        ),
     ),
     "two_phase_frank_wolfe": solver(ds.two_phase_frank_wolfe, subroutine=("text function", "frank-wolfe"), **TOL),
     "write_problem": (
@@ -463,8 +484,8 @@ def judge(function, arguments, taken, value, kinds):
     return "accepted", fault
 
 
-def main(seconds, names):
-    """Runs all calls, or as many of each argument, evenly chosen, as fit into the seconds; prints the report."""
+def main(count, names):
+    """Tries ``count`` values for each argument, each argument others, until all were tried; prints the report."""
     warnings.simplefilter("error")
     logging.disable(logging.CRITICAL)
     signal.signal(signal.SIGALRM, _alarm)
@@ -472,9 +493,7 @@ def main(seconds, names):
     tried = values()
     calls, outcomes, faults = 0, {}, []
     chosen = [name for name in CALLS if name in names or (not names and name != "planted")]
-    n_arguments = sum(len(CALLS[name][1]) for name in chosen)
-    began = time.perf_counter()
-    done = 0
+    position = 0
     for name in chosen:
         function, spec = CALLS[name]
         good = {argument: value for argument, (_, value) in spec.items()}
@@ -482,23 +501,17 @@ def main(seconds, names):
             function(**good)
         for argument, (kinds_taken, _) in spec.items():
             taken = set().union(*(TAKES.get(kind, {kind}) for kind in kinds_taken.split()))
-            now = time.perf_counter()
-            deadline = now + (began + seconds - now) / (n_arguments - done)
-            step = 1
-            position = 0
-            while position < len(tried):
+            for _ in range(min(count, len(tried))):
+                # A stride that shares no factor with the number of values meets all of them.
                 value, kinds = tried[(position * 389) % len(tried)]
-                position += step
+                position += 1
                 outcome, fault = judge(function, good | {argument: value}, taken, value, kinds)
                 calls += 1
                 outcomes[outcome] = outcomes.get(outcome, 0) + 1
                 if fault:
                     faults.append(f"{name}({argument}={repr(value)[:80]}): {fault}")
-                if time.perf_counter() > deadline:
-                    break
-            done += 1
     print(json.dumps({"names": chosen, "calls": calls, "kinds": len(tried), "outcomes": outcomes, "faults": faults}))
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), sys.argv[2:])
+    main(int(sys.argv[1]), sys.argv[2:])

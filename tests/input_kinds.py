@@ -159,7 +159,7 @@ def scalars():
     ):
         yield text, {"text"}
     for value in (lambda: 1, lambda x: x, lambda *a, **k: None, max, _endless, iter([1]), (i for i in range(2))):
-        yield value, {"function"} if callable(value) else {"iterator"}
+        yield value, {"function"} if callable(value) else {"iterator", "empty"}  # once it has been read
     for value in (F, SOFTMAX, COVERAGE, ds.CallableObjective(pair, N)):
         yield value, {"objective"}
     for value in (P, BOX, ds.Budget(1, [1, 1]), ds.Simplex(2), ds.Ball(1.0, 2)):
@@ -251,7 +251,8 @@ def arrays():
             with np.errstate(all="ignore"):
                 made = make(base)
             finite = np.isfinite(np.asarray(made, float)).all()
-            yield made, {kinds_of.get(base.ndim, "stack")} if finite else set()
+            labels = {"labels"} if isinstance(made, list) and base.ndim == 2 else set()
+            yield made, {kinds_of.get(base.ndim, "stack")} if finite else labels
     for base in ([0.0, 1.0], [[-1.0, 0.0], [0.0, -1.0]], [[1.0, 1.0]]):
         for entry in BAD_ENTRIES:
             bad = np.empty(np.shape(base), object)
@@ -272,10 +273,10 @@ def arrays():
             np.zeros(real.shape, "V8"),
             [masked, masked],
             real * math.nan,
-            [real, [1.0]],
             np.full(real.shape, None),
         ):
             yield bad, set()
+        yield [real, [1.0]], {"labels"} if real.ndim == 1 else set()
         for texts in (real.astype(str), real.astype(str).astype(object)):
             yield texts, {"texts"} if real.ndim == 1 else set()
         for bad in (real[..., :0], real[:0]):

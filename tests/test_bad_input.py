@@ -17,11 +17,11 @@ MADE_BY_THE_PACKAGE = (
 )  # fmt: skip
 
 
-def fuzzed(*names, seconds=40):
+def fuzzed(*names, count=150):
     """The report of `input_fuzzer`, from a process that compiles nothing."""
     environment = {**os.environ, "DRSUB_FAST_COMPILE": "never", "PYTHONWARNINGS": "default"}
     run = subprocess.run(
-        [sys.executable, str(FUZZER), str(seconds), *names], env=environment, capture_output=True, text=True,
+        [sys.executable, str(FUZZER), str(count), *names], env=environment, capture_output=True, text=True,
         stdin=subprocess.DEVNULL, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-2000:]
@@ -44,7 +44,7 @@ def test_every_name_answers_or_names_what_is_wrong():
 
 def test_the_fuzzer_finds_what_is_planted():
     """It is blind neither to an answer for nonsense, nor to an odd error, nor to a hang."""
-    report = fuzzed("planted", seconds=60)
+    report = fuzzed("planted", count=2000)
     found = "\n".join(report["faults"])
     for words in ("accepted", "AttributeError", "took more than", "KeyError"):
         assert words in found

@@ -16,14 +16,23 @@ with F_S(s + t_S) <= c_S, found by bisection.
 """
 
 from collections import namedtuple
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import as_array, as_items, as_vector, require_at_least
+from drsub_fast._checks import (
+    as_array,
+    as_items,
+    as_number_or_vector,
+    as_numbers,
+    as_sparse,
+    as_vector,
+    described,
+    require_at_least,
+)
 from drsub_fast._kinds import SETS, array, register_kind
 from drsub_fast.engine.codes import OK
 from drsub_fast.engine.heap import heapify, pop
@@ -165,11 +174,11 @@ class LaminarMatroid(Polytope):
     capacities: NDArray[np.float64]
 
     def __init__(self, sets: Any, capacities: ArrayLike, upper: float = 1.0) -> None:
-        A = _membership(sets, upper)
+        shape = as_numbers(upper, "upper").shape
+        A = _membership(sets, shape[0] if len(shape) == 1 else None)
         capacities = as_vector(capacities, "capacities", n=A.shape[0])
         require_at_least(capacities, 0.0, "capacities", ": the set is empty")
-        upper = np.full(A.shape[1], as_array(upper, "upper", 0)) if np.ndim(upper) == 0 else upper
-        super().__init__(A, capacities, as_vector(upper, "upper", n=A.shape[1], lower=0.0))
+        super().__init__(A, capacities, as_number_or_vector(upper, "upper", A.shape[1], lower=0.0))
         self.sets, self.capacities = A, capacities
         self._upper = self._scale_from
         self._forest = _forest(A, capacities)
@@ -190,27 +199,22 @@ class LaminarMatroid(Polytope):
         return f"the load {load[s]:g} of set {s} is above its capacity {self.capacities[s]:g}"
 
 
-def _membership(sets, upper):
-    """Sparse matrix of shape (m, n), 1 where a set holds an item."""
+def _membership(sets, n):
+    """Sparse matrix of shape (m, n), 1 where a set holds an item; without n the largest item says how many there are."""
     if scipy.sparse.issparse(sets) or (isinstance(sets, np.ndarray) and sets.ndim == 2):
-        matrix = scipy.sparse.csc_matrix(sets, dtype=np.float64)
+        matrix = as_sparse(sets, "sets") if scipy.sparse.issparse(sets) else as_array(sets, "sets", 2)
+        matrix = scipy.sparse.csc_matrix(matrix)
         matrix.eliminate_zeros()
         if matrix.nnz and not (matrix.data == 1.0).all():
             raise ValueError("sets, as a matrix, has an entry other than 0 and 1")
         return matrix
-    sets = [list(items) if isinstance(items, Iterable) else items for items in sets] if _is_list(sets) else sets
-    if not (isinstance(sets, list) and all(isinstance(items, list) for items in sets)):
-        raise TypeError("sets must be a sequence of iterables of items, or a matrix")
-    largest = max((max(items, default=0) for items in sets), default=0)
-    n = len(upper) if np.ndim(upper) == 1 else int(largest) + 1
+    if not isinstance(sets, Iterable) or isinstance(sets, (str, bytes, Mapping)):
+        raise TypeError(f"sets must be a sequence of iterables of items, or a matrix, got {described(sets)}")
     sets = [np.unique(as_items(items, n, f"sets[{i}]")) for i, items in enumerate(sets)]
     rows = np.repeat(np.arange(len(sets)), [len(items) for items in sets])
     columns = np.concatenate([np.zeros(0, np.int64), *sets])
-    return scipy.sparse.csc_matrix((np.ones(rows.size), (rows, columns)), shape=(len(sets), n))
-
-
-def _is_list(sets):
-    return isinstance(sets, Iterable) and not isinstance(sets, (str, bytes))
+    shape = len(sets), columns.max(initial=0) + 1 if n is None else n
+    return scipy.sparse.csc_matrix((np.ones(rows.size), (rows, columns)), shape=shape)
 
 
 def _forest(A, capacities):
