@@ -200,7 +200,7 @@ class LaminarMatroid(Polytope):
 
 
 def _membership(sets, n):
-    """Sparse matrix of shape (m, n), 1 where a set holds an item; without n the largest item says how many there are."""
+    """Sparse matrix of shape (m, n), 1 where a set holds an item; without n the largest item says how many."""
     if scipy.sparse.issparse(sets) or (isinstance(sets, np.ndarray) and sets.ndim == 2):
         matrix = as_sparse(sets, "sets") if scipy.sparse.issparse(sets) else as_array(sets, "sets", 2)
         matrix = scipy.sparse.csc_matrix(matrix)
