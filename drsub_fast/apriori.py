@@ -1,10 +1,11 @@
 """Constants of a problem, and the a-priori bounds of the paper evaluated from them.
 
-* L, the smoothness of f on [0, u]: |grad f(x) - grad f(y)| <= L |x - y|. For a quadratic |H|_2.
-* mu, the strong DR-submodularity: f(x + v) <= f(x) + <grad f(x), v> - mu/2 |v|^2 for v >= 0 or v <= 0. For a quadratic
-  min_j -H_jj: v'(-H)v >= sum_j -H_jj v_j^2 because -H >= 0 entrywise, with equality at unit vectors.
+* L, the smoothness of f on [0, u]: |grad f(x) - grad f(y)| <= L |x - y| (`Objective.smoothness_on`).
+* mu, the strong DR-submodularity: f(x + v) <= f(x) + <grad f(x), v> - mu/2 |v|^2 for v >= 0 or v <= 0
+  (`Objective.strong_dr_on`).
 * D, the diameter of P (`FeasibleSet.diameter`).
-* C, the curvature C_f(P) <= L D^2.
+* C, a bound on the curvature C_f(P) <= L D^2, with the largest value of it that a search meets (`proofs.curvature`).
+* the constant that makes f non-negative on P, as in the paper's experiments.
 
 Explicit forms of the paper's bounds (Bian et al. 2017), without the O(.) terms:
 
@@ -18,10 +19,12 @@ Explicit forms of the paper's bounds (Bian et al. 2017), without the O(.) terms:
 import math
 from dataclasses import dataclass
 
-from drsub_fast._checks import as_count, as_real
+from drsub_fast._checks import as_count, as_flag, as_real
 from drsub_fast._records import Record
+from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.objectives.base import Objective
-from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.proofs.curvature import curvature_bound, curvature_found
+from drsub_fast.proofs.lowest import lowest
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.run import solver_upper
@@ -41,6 +44,10 @@ class Constants(Record):
         The diameter of P, or a bound on it: see the set's `diameter`.
     curvature : float or None
         A bound on C_f(P), in units of f.
+    curvature_found : float or None
+        The largest curvature that a search meets: C_f(P) is between the two. None where f is not finite on the way.
+    minimum : float or None
+        A proven lower bound on f over P, if it was asked for and one is known.
 
     Examples
     --------
@@ -53,9 +60,25 @@ class Constants(Record):
     strong_dr: float | None
     diameter: float
     curvature: float | None
+    curvature_found: float | None = None
+    minimum: float | None = None
+
+    @property
+    def curvature_factor(self) -> float | None:
+        """How many times `curvature_found` the bound is: 1 is exact; None where either is not known."""
+        if self.curvature is None or self.curvature_found is None:
+            return None
+        if self.curvature_found == 0.0:
+            return 1.0 if self.curvature == 0.0 else math.inf
+        return self.curvature / self.curvature_found
+
+    @property
+    def shift(self) -> float | None:
+        """What the paper's experiments add to f, -m + 0.1 |m| with m the minimum over P, so that f + shift >= 0."""
+        return None if self.minimum is None else 0.1 * abs(self.minimum) - self.minimum
 
 
-def constants(f: Objective, P: FeasibleSet) -> "Constants":
+def constants(f: Objective, P: FeasibleSet, *, shift: bool = False) -> "Constants":
     """Constants of an objective over a set, by closed forms or bounds.
 
     Parameters
@@ -63,7 +86,10 @@ def constants(f: Objective, P: FeasibleSet) -> "Constants":
     f : Objective
         The function.
     P : FeasibleSet
-        The set, in the positive orthant.
+        The set.
+    shift : bool
+        Whether to look for the minimum of f over P too, which gives the constant of the paper's experiments. For a
+        quadratic that is a search of up to a hundred nodes, which may take seconds from 30 variables on.
 
     Returns
     -------
@@ -74,23 +100,30 @@ def constants(f: Objective, P: FeasibleSet) -> "Constants":
     TypeError
         For an f or P of another kind, or of different sizes (ValueError).
 
+    Notes
+    -----
+    L and mu are those on [0, upper], upper being the set's bound. They take no more than an eigenvalue problem, C one
+    call of the oracle for each variable.
+
     Examples
     --------
     >>> import drsub_fast as ds
-    >>> c = ds.constants(ds.Quadratic([[-2.0, 0.0], [0.0, -1.0]], [1.0, 1.0]), ds.Box([3.0, 4.0]))
-    >>> c.smoothness, c.strong_dr, c.diameter
-    (2.0, 1.0, 5.0)
+    >>> c = ds.constants(ds.Quadratic([[-2.0, 0.0], [0.0, -1.0]], [1.0, 1.0]), ds.Box([3.0, 4.0]), shift=True)
+    >>> c.smoothness, c.strong_dr, c.diameter, round(c.curvature_factor, 6)
+    (2.0, 1.0, 5.0, 1.0)
+    >>> round(c.shift, 6)  # the minimum is -10 at (3, 4)
+    11.0
     """
     require_problem(f, P)
+    as_flag(shift, "shift")
     upper = solver_upper(f, P)
-    diameter = P.diameter(upper)
-    curvature = f.curvature_bound(upper)
-    if not isinstance(f, Quadratic):
-        return Constants(None, None, diameter, curvature)
-    smoothness = f.spectral_norm()
-    return Constants(
-        smoothness, float((-f.hessian_diagonal()).min()), diameter, min(curvature, smoothness * diameter * diameter)
-    )
+    with one_blas_thread():
+        curvature = curvature_bound(f, P, upper)
+        minimum = lowest(f, P, upper) if shift else -math.inf
+        return Constants(
+            f.smoothness_on(upper), f.strong_dr_on(upper), P.diameter(upper), curvature,
+            None if curvature is None else curvature_found(f, P, upper), minimum if math.isfinite(minimum) else None,
+        )  # fmt: skip
 
 
 def nonmonotone_bound(optimum: float, curvature: float, n_steps: int, k: int | None = None) -> float:

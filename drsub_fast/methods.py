@@ -23,13 +23,15 @@ from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.atoms import atoms_size, fully_corrective_options
 from drsub_fast.solvers.boosted_gradient import boosted_gradient
 from drsub_fast.solvers.continuous_greedy import (
+    CONTINUOUS_GREEDY,
+    NONMONOTONE,
     monotone_frank_wolfe,
     monotone_options,
     nonmonotone_frank_wolfe,
     nonmonotone_options,
 )
 from drsub_fast.solvers.double_greedy import double_greedy
-from drsub_fast.solvers.frank_wolfe import frank_wolfe, frank_wolfe_options
+from drsub_fast.solvers.frank_wolfe import STATIONARY, frank_wolfe, frank_wolfe_options
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.mualem_feldman import mualem_feldman
 from drsub_fast.solvers.multi_start import multi_start
@@ -37,7 +39,7 @@ from drsub_fast.solvers.projected_gradient import projected_gradient, projected_
 from drsub_fast.solvers.promise import FINISHED_RUNS
 from drsub_fast.solvers.record import METHODS, Method, check_options, option_names, register_method
 from drsub_fast.solvers.run import now, solver_upper
-from drsub_fast.solvers.two_phase import subroutines, two_phase_frank_wolfe
+from drsub_fast.solvers.two_phase import TWO_PHASE, subroutines, two_phase_frank_wolfe
 
 for _method in (
     Method("boosted-gradient", boosted_gradient, "Boosted gradient", marker="d", colour="tab:pink"),
@@ -46,32 +48,33 @@ for _method in (
         marker="*", colour="tab:olive",
     ),
     Method(
-        "frank-wolfe", frank_wolfe, "Frank-Wolfe", is_local=True, loop=frank_wolfe_options, marker="v",
-        colour="tab:orange",
+        "frank-wolfe", frank_wolfe, "Frank-Wolfe", is_local=True, loop=frank_wolfe_options, promise=STATIONARY,
+        marker="v", colour="tab:orange",
     ),
     Method(
         "fully-corrective-frank-wolfe", fully_corrective_frank_wolfe, "Fully corrective Frank-Wolfe", is_local=True,
-        loop=fully_corrective_options, workspace=atoms_size, marker="P", colour="tab:brown",
+        loop=fully_corrective_options, workspace=atoms_size, promise=STATIONARY, marker="P", colour="tab:brown",
     ),
     Method(
         "monotone-frank-wolfe", monotone_frank_wolfe, "Monotone Frank-Wolfe", Status.COMPLETED, needs=("down-closed",),
-        loop=monotone_options, marker="X", colour="tab:gray",
+        loop=monotone_options, promise=CONTINUOUS_GREEDY, marker="X", colour="tab:gray",
     ),
     Method("mualem-feldman", mualem_feldman, "Mualem-Feldman", Status.COMPLETED, marker="h", colour="tab:cyan"),
     Method(
-        "multi-start", multi_start, "Multi-start", many_starts=True, second_phase=True, marker="D", colour="tab:purple"
+        "multi-start", multi_start, "Multi-start", many_starts=True, second_phase=True, promise=TWO_PHASE, marker="D",
+        colour="tab:purple",
     ),
     Method(
         "nonmonotone-frank-wolfe", nonmonotone_frank_wolfe, "Non-monotone Frank-Wolfe", Status.COMPLETED,
-        needs=("down-closed",), loop=nonmonotone_options, marker="^", colour="tab:blue",
+        needs=("down-closed",), loop=nonmonotone_options, promise=NONMONOTONE, marker="^", colour="tab:blue",
     ),
     Method(
         "projected-gradient", projected_gradient, "ProjGrad", Status.COMPLETED, needs=("projection",), is_local=True,
-        loop=projected_gradient_options, marker="s", colour="tab:green",
+        loop=projected_gradient_options, promise=STATIONARY, marker="s", colour="tab:green",
     ),
     Method(
         "two-phase-frank-wolfe", two_phase_frank_wolfe, "Two-phase Frank-Wolfe", needs=("down-closed",),
-        second_phase=True, marker="o", colour="tab:red",
+        second_phase=True, promise=TWO_PHASE, marker="o", colour="tab:red",
     ),
 ):  # fmt: skip
     register_method(_method)

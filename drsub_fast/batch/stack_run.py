@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from drsub_fast.batch.stack_claims import Claims
 from drsub_fast.batch.stack_loop import (
     Answers,
     MultiStartOptions,
@@ -67,6 +68,11 @@ class Turns:
                 self.errors.append(error)
 
 
+def claims_of(problems: Any, method: Any, max_iter: Any, options: Any, lmo: Any, *rest: Any) -> Any:
+    """The `Claims` of a stack, from what `Batch` is made of."""
+    return Claims(problems, method, options | {"max_iter": max_iter, "lmo": lmo}, {})
+
+
 class _Failure(Exception):
     """A problem that could not be solved, with its index."""
 
@@ -87,6 +93,7 @@ class Batch:
     answers: Any
     messages: Any
     compiled: bool
+    claims: Claims
     phase: Any
     costs: Any
 
@@ -96,6 +103,7 @@ class Batch:
         self.first = first
         self.problems, self.method, self.max_iter = problems, method, max_iter
         self.options, self.lmo, self.on_error = options, lmo, on_error
+        self.claims = claims_of(problems, method, max_iter, options, lmo)
         self.finished = METHODS[method].finished
         count, n = problems.count, problems.n
         self.answers = Answers(
@@ -190,12 +198,9 @@ class Batch:
 
     def solve_alone(self, i: Any) -> None:
         """Problem i by the ordinary solver."""
-        options = dict(self.options)
-        if options.get("curvature") is not None:
-            options["curvature"] = float(options["curvature"].one(i))
         try:
             f, P = self.problems.single(i)
-            result = maximize(f, P, method=self.method, bound="cheap", max_iter=self.max_iter, lmo=self.lmo, **options)
+            result = maximize(f, P, method=self.method, bound="cheap", **self.claims.single_options(i))
         except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
             if self.on_error == "raise":
                 raise _Failure(self.first + i, error) from error
@@ -208,6 +213,7 @@ class Batch:
         answers.value[i], answers.fw_gap[i] = result.value, result.fw_gap
         answers.upper_bound[i] = result.upper_bound
         answers.n_iter[i], answers.n_lmo[i] = result.n_iter, result.n_lmo
+        self.claims.known[i] = result.guarantee
         if len(answers.trace_value):
             for trace, values in ((answers.trace_value, result.trace.value), (answers.trace_gap, result.trace.fw_gap)):
                 trace[i] = np.nan

@@ -17,7 +17,7 @@ from drsub_fast.batch.checkpoint import Checkpoint
 from drsub_fast.batch.fingerprint import fingerprint
 from drsub_fast.batch.pieces import HELD, PIECES, PIECES_OF_WORKER, SENT, stack_in_memory
 from drsub_fast.batch.problem_stack import ProblemStack, StackedArgument
-from drsub_fast.batch.stack_run import Batch, Turns, logger, run_workers
+from drsub_fast.batch.stack_run import Batch, Turns, claims_of, logger, run_workers
 from drsub_fast.batch.stacked_result import StackedResult, pack, take, unpack, unsolved_stack
 from drsub_fast.batch.workers import AHEAD, Here, Store, run_chunks, workers_of
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
@@ -118,7 +118,8 @@ def maximize_stacked(
         A name in `METHODS`. "auto" is "multi-start", without the method that `maximize` adds for its a-priori bound,
         which a stack does not report.
     max_iter, tol, step_size, subroutine, n_starts, seed, lmo
-        As in the solver of that method. By default there are 16 starts for n <= 100, 8 for n <= 300, 4 above.
+        As in the solver of that method. By default there are 16 starts for n <= 100, 8 for n <= 300, 4 above, and
+        none of those that `maximize` adds where a budget pays them; ``n_starts=96`` asks for the most that those are.
     curvature : array_like, shape ([B]), optional
         C >= C_f(P) for short steps; by default the objective's own bound.
     time_limit : float, optional
@@ -178,13 +179,14 @@ def maximize_stacked(
     checked = _checked(settings, arrays)
     problems, method, max_iter, options, *_ = checked
     if not problems.count or (executor is None and checkpoint is None):
-        return _solve(Batch(0, *checked), worker_count(n_jobs), progress, began)
+        batch = Batch(0, *checked)
+        return _solve(batch, worker_count(n_jobs), progress, began).with_claims(batch.claims)
     arguments = list(problems.arguments.values()) + [options[name] for name in ("curvature",) if name in options]
     shared = {argument.name: argument.data[0] for argument in arguments if argument.shared}
     stack = stack_in_memory(
         shared | problems.options, {argument.name: argument.data for argument in arguments if not argument.shared}
     )
-    answers = unsolved_stack(stack.count, problems.n, max_iter if trace else None, method)
+    answers = unsolved_stack(stack.count, problems.n, max_iter if trace else None, method, options.get("n_starts", 1))
     first = 0
     with (
         progress_bar(progress, stack.count) as bar,
@@ -198,7 +200,7 @@ def maximize_stacked(
         except KeyboardInterrupt:
             logger.info("the batch was interrupted")
     answers.messages.update((i, f"problem {i}: {Status.INTERRUPTED.value}") for i in range(first, stack.count))
-    return replace(answers, time=time.perf_counter() - began)
+    return replace(answers, time=time.perf_counter() - began).with_claims(claims_of(*checked))
 
 
 def stack_settings(**given: Any) -> dict[str, Any]:
@@ -290,4 +292,5 @@ def _solve(batch, n_jobs, progress, began):
     return StackedResult(
         answers.x, answers.value, answers.fw_gap, answers.upper_bound, batch.statuses(), answers.n_iter,
         answers.n_lmo, batch.messages, batch.method, time.perf_counter() - began, *traces,
+        batch.options.get("n_starts", 1),
     )  # fmt: skip

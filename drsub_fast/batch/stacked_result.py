@@ -2,17 +2,28 @@
 
 import json
 from collections import namedtuple
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drsub_fast._records import Record, as_html, as_text
-from drsub_fast.result import Status
+from drsub_fast.result import Guarantee, Status
 
-Answer = namedtuple("Answer", "x value fw_gap upper_bound status n_iter n_lmo message")
+
+class Answer(namedtuple("Answer", "x value fw_gap upper_bound status n_iter n_lmo message")):
+    """The answer to one problem, with its ``guarantee``, which is made when it is first read."""
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """The a-priori bound of the method, as a single solve claims it."""
+        return self._claim()
+
+    def __reduce__(self) -> Any:
+        return type(self), tuple(self), {"guarantee": self.guarantee}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +50,14 @@ class StackedResult(Record):
         Wall-clock seconds of the batch.
     trace_value, trace_fw_gap : ndarray, shape (B, max_iter + 1), or None
         Values and gaps at every iterate, NaN beyond the last one; None unless asked for.
+    n_starts : int
+        Starts of each problem. Where `maximize` goes on, by default, to as many starts as a budget pays and adds the
+        method with the best a-priori bound, a stack stops here.
+    guarantee : ndarray of Guarantee, shape (B,)
+        The a-priori bound of the method for each problem, as a single solve claims it. Made when it is first read:
+        up to some 0.1 ms a problem, or a solve where the premise is not known to hold.
+    guaranteed : ndarray of bool, shape (B,)
+        Whether a part of the maximum is promised and the premise is known to hold.
 
     Examples
     --------
@@ -46,6 +65,8 @@ class StackedResult(Record):
     >>> r = ds.maximize_stacked(h=np.ones((2, 3)), H=np.zeros((3, 3)), upper=np.ones(3), max_iter=5)
     >>> r.value, len(r[:1]), r[0].status.name
     (array([3., 3.]), 1, 'CONVERGED')
+    >>> r.guaranteed, r[0].guarantee.ratio
+    (array([ True,  True]), 0.25)
     """
 
     x: NDArray[np.float64] = field(repr=False)
@@ -60,11 +81,41 @@ class StackedResult(Record):
     time: float
     trace_value: NDArray[np.float64] | None = field(default=None, repr=False)
     trace_fw_gap: NDArray[np.float64] | None = field(default=None, repr=False)
+    n_starts: int = 1
 
     _ROWS = ("x", "value", "fw_gap", "upper_bound", "status", "n_iter", "n_lmo")
 
     def __len__(self) -> int:
         return len(self.value)
+
+    def with_claims(self, claims: Callable[..., Guarantee]) -> "StackedResult":
+        """The same with guarantees: ``claims(i, status, n_iter, value)`` is that of problem i."""
+        other = replace(self)
+        other.__dict__["_claims"] = claims
+        return other
+
+    def _claim(self, i):
+        return self._claims(i, self.status[i], int(self.n_iter[i]), float(self.value[i]))
+
+    @cached_property
+    def guarantee(self) -> NDArray[Any]:
+        """The a-priori bound of the method for each problem, shape (B,)."""
+        guarantees = np.empty(len(self), object)
+        for i in range(len(self)):
+            guarantees[i] = self._claim(i)
+        return guarantees
+
+    @property
+    def guaranteed(self) -> NDArray[np.bool_]:
+        """Whether a part of the maximum is promised and the premise is known to hold, shape (B,)."""
+        return np.array([g.ratio is not None and g.holds is True for g in self.guarantee], bool)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies and pickles hold the guarantees, not the problems that they are made from.
+        state = dict(vars(self))
+        if state.pop("_claims", None) is not None:
+            state["guarantee"] = self.guarantee
+        return state
 
     @classmethod
     def numeric(cls) -> Any:
@@ -93,11 +144,14 @@ class StackedResult(Record):
         if np.ndim(index) == 0 and not isinstance(index, slice):
             position = range(len(self))[index]
             message = self.messages.get(position) or f"{self.method}: {rows[4].value}"
-            return Answer(rows[0], *map(float, rows[1:4]), rows[4], *map(int, rows[5:]), message)
+            answer = Answer(rows[0], *map(float, rows[1:4]), rows[4], *map(int, rows[5:]), message)
+            answer._claim = partial(self._claim, position)
+            return answer
         positions = np.arange(len(self))[index]
         messages = {new: self.messages[old] for new, old in enumerate(positions.tolist()) if old in self.messages}
         traces = [None if trace is None else trace[index] for trace in (self.trace_value, self.trace_fw_gap)]
-        return StackedResult(*rows, messages, self.method, self.time, *traces)
+        part = StackedResult(*rows, messages, self.method, self.time, *traces, self.n_starts)
+        return part.with_claims(lambda i, *_: self._claim(int(positions[i])))
 
     def _table(self):
         counts = {status: int(which.sum()) for status, which in self.by_status()}
@@ -110,6 +164,8 @@ class StackedResult(Record):
             "status": ", ".join(f"{count} {status.name}" for status, count in counts.items()),
             "work": f"{self.n_iter.sum()} steps, {self.n_lmo.sum()} oracle calls, {self.time:.3g} s",
         }
+        if self.n_starts > 1:
+            rows["starts"] = f"{self.n_starts} a problem; maximize(f, P) adds as many as pay"
         rows |= {f"problem {i}": message for i, message in list(self.messages.items())[:5]}
         return f"{self.method}: {len(self)} problems with {self.x.shape[1]} variables", rows
 
@@ -120,12 +176,12 @@ class StackedResult(Record):
         return as_html(*self._table())
 
 
-def unsolved_stack(count: Any, n: int, max_iter: Any, method: Any) -> Any:
+def unsolved_stack(count: Any, n: int, max_iter: Any, method: Any, n_starts: int = 1) -> Any:
     """The answers of a batch that was interrupted before it began; with traces unless ``max_iter`` is None."""
     traces = (None, None) if max_iter is None else np.full((2, count, max_iter + 1), np.nan)
     return StackedResult(
         np.full((count, n), np.nan), *np.full((3, count), np.nan), np.full(count, Status.INTERRUPTED, object),
-        *np.zeros((2, count), np.int64), {}, method, 0.0, *traces,
+        *np.zeros((2, count), np.int64), {}, method, 0.0, *traces, n_starts,
     )  # fmt: skip
 
 
@@ -143,7 +199,7 @@ def pack(answers: Any) -> Any:
     arrays = {name: getattr(answers, name) for name in answers.numeric() if getattr(answers, name) is not None}
     # As numbers of the members their order would be part of the format.
     arrays["status"] = answers.status_names()
-    rest = {"messages": list(answers.messages.items()), "method": answers.method}
+    rest = {"messages": list(answers.messages.items()), "method": answers.method, "n_starts": answers.n_starts}
     return arrays | {"rest": np.frombuffer(json.dumps(rest).encode(), np.uint8)}
 
 
@@ -152,4 +208,6 @@ def unpack(arrays: Any) -> Any:
     rest = json.loads(arrays.pop("rest").tobytes().decode())
     arrays["status"] = np.array([Status[name] for name in arrays["status"].tolist()], object)
     messages = {int(i): str(text) for i, text in rest["messages"]}
-    return StackedResult(**arrays, messages=messages, method=str(rest["method"]), time=0.0)
+    return StackedResult(
+        **arrays, messages=messages, method=str(rest["method"]), time=0.0, n_starts=int(rest["n_starts"])
+    )

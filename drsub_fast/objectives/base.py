@@ -506,3 +506,25 @@ class Objective:
     def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
         """A bound on C_f(P) of Algorithm 3 (paper, Option II) for sets in [0, upper], or None."""
         return None
+
+    def curvature_matrix(self, upper: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """A >= 0, shape (n, n), with |d'H(x)d| <= |d|'A|d| for every d and the Hessian H(x) on [0, upper], or None."""
+        return None
+
+    def smoothness_on(self, upper: NDArray[np.float64]) -> float | None:
+        """L with |grad f(x) - grad f(y)| <= L |x - y| on [0, upper], or None where none is known."""
+        A = self.curvature_matrix(upper)
+        return None if A is None else largest_eigenvalue(A)
+
+    def strong_dr_on(self, upper: NDArray[np.float64]) -> float | None:
+        """The mu of strong DR-submodularity on [0, upper], None where f is not known to be DR-submodular.
+
+        f(x + v) <= f(x) + <grad f(x), v> - mu/2 |v|^2 for v >= 0 or v <= 0. The largest such number is the least
+        -d_jj f on the box, as the other entries of -H(x) are not negative.
+        """
+        return 0.0 if self.dr_submodular_on(upper) else None
+
+
+def largest_eigenvalue(A: NDArray[np.float64]) -> float:
+    """Largest eigenvalue of a symmetric matrix, with room for rounding."""
+    return float(np.linalg.eigvalsh(A)[-1] + 1e-15 * len(A) * np.abs(A).max())

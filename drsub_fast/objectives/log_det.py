@@ -362,12 +362,30 @@ class Spectral(Objective):
         return True
 
     def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
-        # f is concave, so its curvature is largest where M is smallest: at 0.
         if not self._has_offset:
             return None
-        grad = self.gradient(np.zeros(self.n))
-        # |d_ij f| <= d_i f d_j f for positive semidefinite A_i.
-        return float((grad @ upper) ** 2)
+        return float(upper @ self._hessian(np.zeros(self.n)) @ upper)
+
+    def curvature_matrix(self, upper: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        # -d'H(x)d = tr(M^-1 D M^-1 D) with D = sum_i d_i A_i, which falls as M rises: it is largest at 0.
+        return self._hessian(np.zeros(self.n)) if self._has_offset else None
+
+    def strong_dr_on(self, upper: NDArray[np.float64]) -> float | None:
+        if not np.isfinite(self.value(upper)):
+            return 0.0
+        # -d_jj f = tr((M^-1 A_j)^2) falls as M rises.
+        active = upper > 0.0
+        return float(self._hessian(upper).diagonal()[active].min()) if active.any() else 0.0
+
+    def _hessian(self, x):
+        """Minus the Hessian at x, shape (n, n): tr(M^-1 A_i M^-1 A_j)."""
+        data, offset = self._params[1], self._params.offset
+        if self.factors is not None:
+            inner = data @ np.linalg.solve(offset + (data.T * x) @ data, data.T)
+            return 0.5 * (inner**2 + inner.T**2)
+        rows = np.linalg.solve(offset + np.tensordot(x, data, 1), data).reshape(self.n, -1)
+        products = rows @ rows.reshape(data.shape).transpose(0, 2, 1).reshape(self.n, -1).T
+        return 0.5 * (products + products.T)
 
 
 def _as_semidefinite_stack(matrices):

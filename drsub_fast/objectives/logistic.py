@@ -255,6 +255,27 @@ class LogisticNonconvex(Objective):
         largest = np.linalg.norm(rows, 2) ** 2 / (4.0 * len(rows)) + 2.0 * weight * gamma
         return float(largest * (upper @ upper))
 
+    def curvature_matrix(self, upper: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        rows, weight, gamma = np.abs(self._params.rows), self._params.weight, self._params.gamma
+        return rows.T @ rows / (4.0 * len(rows)) + 2.0 * weight * gamma * np.eye(self.n)
+
+    def smoothness_on(self, upper: NDArray[np.float64]) -> float | None:
+        rows, weight, gamma = self._params.rows, self._params.weight, self._params.gamma
+        if self._params.capped and upper.max() > self.dr_radius:
+            return None  # the gradient jumps there
+        return float(np.linalg.norm(rows, 2) ** 2 / (4.0 * len(rows)) + 2.0 * weight * gamma)
+
+    def strong_dr_on(self, upper: NDArray[np.float64]) -> float | None:
+        if not self.dr_submodular_on(upper):
+            return None
+        rows, weight, gamma, capped = self._params[1:]
+        # The loss bends least where a margin is largest in size, the regulariser at the end of its range.
+        most = np.exp(-np.abs(rows) @ upper)
+        loss = (most / (1.0 + most) ** 2) @ rows**2 / len(rows)
+        square = gamma * upper**2
+        bend = 2.0 * gamma * (np.ones(self.n) if capped else (1.0 - 3.0 * square) / (1.0 + square) ** 3)
+        return float(max(0.0, (loss + weight * bend).min()))
+
 
 register_kind(
     OBJECTIVES, "logistic-nonconvex", LogisticNonconvex, Z=array("m n"), y=array("m"), weight=NUMBER, gamma=NUMBER,

@@ -144,6 +144,13 @@ class MeanField(Objective):
         # The gradient falls to -inf at 1.
         return bool(upper.max() < 1.0 - EPS and self.gradient(upper).min() >= 0.0)
 
+    def strong_dr_on(self, upper: NDArray[np.float64]) -> float | None:
+        # -d_jj f = 1 / (x_j (1 - x_j)), and the extension is linear in x_j.
+        if not self.dr_submodular_on(upper):
+            return None
+        nearest = np.minimum(upper[upper > 0.0], 0.5)
+        return float((1.0 / (nearest * (1.0 - nearest))).min(initial=np.inf)) if nearest.size else 0.0
+
     def log_partition(self) -> float:
         """log Z by enumeration, for at most 20 items: an upper bound on f.
 

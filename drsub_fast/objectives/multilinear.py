@@ -17,7 +17,7 @@ All classes are in this file, although it is long: each is a `Multilinear`, and 
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,9 @@ from drsub_fast.objectives.user import PYTHON_CALL, CallableParams
 
 #: Largest n for which the table of all values is stored (8 MB).
 MAX_ENUMERATED = 20
+
+#: Most items, and most pairs of items in all groups, for a matrix of second derivatives.
+_MATRIX_UP_TO, _MOST_PAIRS = 2000, 100_000_000
 
 #: Most values that a sampled extension remembers, some 100 bytes each.
 _MOST_VALUES = 1_000_000
@@ -443,6 +446,17 @@ class MaximaExtension(Multilinear):
         start = np.repeat(before[pointers[:-1]], np.diff(pointers))
         return float(2.0 * (weights * u) @ (before[:-1] - start))
 
+    def curvature_matrix(self, upper: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        _, _, pointers, items, weights = self._params
+        if self.n > _MATRIX_UP_TO or np.square(np.diff(pointers)).sum() > _MOST_PAIRS:
+            return None
+        A = np.zeros((self.n, self.n))
+        for first, end in pairwise(pointers):
+            group, shared = items[first:end], weights[first:end]
+            A[np.ix_(group, group)] += np.minimum.outer(shared, shared)
+        np.fill_diagonal(A, 0.0)
+        return A
+
 
 class CutExtension(Quadratic, Multilinear):
     """Extension of the cut function of a graph: a quadratic, so the fast path for quadratics applies."""
@@ -493,11 +507,15 @@ class TableExtension(Multilinear):
 
     def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
         u = np.minimum(upper, 1.0)
-        total = 0.0
+        return float(u @ self.curvature_matrix(upper) @ u)
+
+    def curvature_matrix(self, upper: NDArray[np.float64]) -> NDArray[np.float64]:
+        # -d_ij f is a mean of second differences, which are at most 0.
+        A = np.zeros((self.n, self.n))
         for j in range(self.n):
             for i in range(j):
-                total -= 2.0 * u[i] * u[j] * self._second_difference(i, j).min()
-        return float(total)
+                A[i, j] = A[j, i] = max(0.0, -self._second_difference(i, j).min())
+        return A
 
     def _corner_values(self, upper):
         """f at the 2^n corners of [0, min(upper, 1)]."""

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, require_finite
 from drsub_fast._kinds import OBJECTIVES, array, register_kind
-from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.base import Objective, largest_eigenvalue
 from drsub_fast.objectives.quadratic import QuadraticParams
 
 
@@ -73,6 +73,9 @@ class NonnegativePCA(Objective):
     def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
         # f is convex: f(y) >= f(x) + <grad f(x), y - x>.
         return 0.0
+
+    def smoothness_on(self, upper: NDArray[np.float64]) -> float | None:
+        return largest_eigenvalue(self._params.H)
 
 
 register_kind(OBJECTIVES, "nonnegative-pca", NonnegativePCA, Z=array("m n"))

@@ -185,6 +185,15 @@ class Quadratic(Objective):
         # most L |u|^2 with L = |H|_2.
         return float(-(upper @ self._times(upper)))
 
+    def curvature_matrix(self, upper: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        return None if self.n > _DENSE_UP_TO else -self.hessian()
+
+    def smoothness_on(self, upper: NDArray[np.float64]) -> float | None:
+        return self.spectral_norm()
+
+    def strong_dr_on(self, upper: NDArray[np.float64]) -> float | None:
+        return float(-self.hessian_diagonal().max())
+
     def spectral_norm(self) -> float:
         """|H|_2, or a number just above it where H is not an array."""
         if isinstance(self._params, QuadraticParams):
@@ -202,6 +211,9 @@ class Quadratic(Objective):
             y /= y.max()
         return bound * (1.0 + 1e-12)
 
+
+#: Variables up to which the Hessian is written out as an array for bounds.
+_DENSE_UP_TO = 2000
 
 #: The bound of `Quadratic.spectral_norm` is within 1e-3 of the norm after as many on random sparse matrices.
 _POWER_STEPS = 60

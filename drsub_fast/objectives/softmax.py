@@ -279,16 +279,42 @@ class Softmax(Objective):
         return grad is not None and bool(grad.min() >= 0.0)
 
     def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
-        # With x = upper * y and S = S(upper), f(y) is log det(diag(y) (S - I) + I), whose Hessian entries obey
-        # |H_ij| <= c_i c_j on [0, 1]^n, c_i = max(S_ii, (S^-1)_ii): det is affine in each y_i with
-        # non-negative coefficients, and ratios of its values at neighbouring corners lie in
-        # [1 / (S^-1)_ii, S_ii]. So |d'Hd| <= (sum c_i)^2 for |d| <= 1.
-        upper, _, grad = self._at_corner(upper)
-        if grad is None or upper.max() > 1.0:
+        A = self.curvature_matrix(upper)
+        u = self._at_corner(upper)[0]
+        return None if A is None else float(u @ A @ u)
+
+    def curvature_matrix(self, upper: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        # With x = upper * y and S = S(upper), f(y) is log det(I + diag(y) (S - I)), whose Hessian entries are -K_ij^2,
+        # K = (S - I) (I + diag(y) (S - I))^-1. They obey K_ij^2 <= c_i c_j on [0, 1]^n, c_i = max(S_ii, (S^-1)_ii): det
+        # is affine in each y_i with non-negative coefficients, and ratios of its values at neighbouring corners lie in
+        # [1 / (S^-1)_ii, S_ii]. Where S - I is positive semidefinite so is K, which is then largest at y = 0. On the
+        # diagonal K is the gradient, which is antitone.
+        upper, _, at_upper = self._at_corner(upper)
+        if at_upper is None:
             return None
         S = self._definite_form(upper)
-        c = np.maximum(S.diagonal(), np.linalg.inv(S).diagonal())
-        return float(c[upper > 0.0].sum() ** 2)
+        if np.linalg.eigvalsh(S)[0] >= 1.0 + 1e-12 * len(S):
+            c = S.diagonal() - 1.0
+        else:
+            c = np.maximum(S.diagonal(), np.linalg.inv(S).diagonal())
+        c = np.divide(c, upper, out=np.zeros(self.n), where=upper > 0.0)
+        A = np.outer(c, c)
+        np.fill_diagonal(A, np.where(upper > 0.0, np.maximum(self._gradient_at_zero() ** 2, at_upper**2), 0.0))
+        return A
+
+    def strong_dr_on(self, upper: NDArray[np.float64]) -> float | None:
+        # d_jj f = -(d_j f)^2, and d_j f falls from 0 to upper.
+        active, (_, _, low) = upper > 0.0, self._at_corner(upper)
+        if not self.dr_submodular_on(upper):
+            return None
+        if low is None or not active.any():
+            return 0.0
+        high = self._gradient_at_zero()
+        least = np.maximum(np.maximum(low, -high), 0.0) ** 2
+        return float(least[active].min())
+
+    def _gradient_at_zero(self):
+        return self.gradient(np.zeros(self.n))
 
 
 def _stack(L=None, factor=None, unit_box=True):

@@ -168,6 +168,12 @@ class Ball(FeasibleSet):
         u = self._upper if upper is None else self._clipped(upper)
         return float(min(np.linalg.norm(u), math.sqrt(2.0) * self.radius))
 
+    def spread(self, cost: ArrayLike, upper: ArrayLike | None = None) -> float:
+        # |x - y| <= sqrt(2) radius for points without a common part.
+        cost = as_vector(cost, "cost", n=self.n, lower=0.0)
+        u = self._upper if upper is None else self._clipped(upper)
+        return float(cost @ Ball(math.sqrt(2.0) * self.radius, upper=u).lmo(cost))
+
     def violation(self, x: NDArray[np.float64]) -> str:
         """Words for the radius that x breaks."""
         return f"its norm {np.linalg.norm(x):g} is above the radius {self.radius:g}"

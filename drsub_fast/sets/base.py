@@ -314,8 +314,7 @@ class FeasibleSet:
 
         Notes
         -----
-        Down-closed: two points farthest apart may be taken without common support. Then z = x + y <= u,
-        |x - y|^2 = sum_j z_j^2 <= sum_j u_j z_j, and z/2 is in the set: one linear program.
+        |x - y|^2 <= sum_j r_j |x_j - y_j|, where r_j is the range of x_j: see `spread`.
 
         Examples
         --------
@@ -324,7 +323,32 @@ class FeasibleSet:
         2.0
         """
         u = self._upper if upper is None else self._clipped(upper)
-        return float(np.sqrt(2.0 * (u @ self.lmo(u, 0.5 * u))))
+        return float(np.sqrt(self.spread(u, u)))
+
+    def spread(self, cost: ArrayLike, upper: ArrayLike | None = None) -> float:
+        """A bound on the largest sum_j cost_j |x_j - y_j| of two points of the set, below ``upper`` (n,) if given.
+
+        Parameters
+        ----------
+        cost : array_like, shape (n,)
+            Weights, at least 0.
+        upper : array_like, shape (n,), optional
+            Tighter bounds.
+
+        Notes
+        -----
+        Down-closed: without their common part the two points are in the set still, and z = x + y <= u. Then
+        sum_j cost_j |x_j - y_j| = <cost, z>, and z/2 is in the set: one linear program.
+
+        Examples
+        --------
+        >>> import drsub_fast as ds
+        >>> ds.Simplex(3).spread([3.0, 2.0, 1.0])
+        5.0
+        """
+        cost = as_vector(cost, "cost", n=self.n, lower=0.0)
+        u = self._upper if upper is None else self._clipped(upper)
+        return float(2.0 * (cost @ self.lmo(cost, 0.5 * u)))
 
     def _clipped(self, upper):
         """A user's tighter bound, checked, and never above the set's own; u - x may be negative by rounding."""

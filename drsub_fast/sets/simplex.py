@@ -7,7 +7,7 @@ The guarantees for down-closed sets (1/4, 1/e) do not hold over it; that of Mual
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import as_count, as_real
+from drsub_fast._checks import as_count, as_real, as_vector
 from drsub_fast._kinds import COUNT, NUMBER, SETS, register_kind
 from drsub_fast.sets.knapsack import DisjointKnapsacks
 
@@ -67,6 +67,13 @@ class Simplex(DisjointKnapsacks):
         # From vertex to vertex; |x - y|^2 <= |x|^2 + |y|^2 and |x|^2 <= max(u) sum x.
         largest = min(self.total, float(u.max()))
         return 0.0 if self.n == 1 else float(min(np.linalg.norm(u), np.sqrt(2.0 * self.total * largest)))
+
+    def spread(self, cost: ArrayLike, upper: ArrayLike | None = None) -> float:
+        cost = as_vector(cost, "cost", n=self.n, lower=0.0)
+        u = self._upper if upper is None else self._clipped(upper)
+        # What is above the other point's entries sums to the same on both sides, at most to the total.
+        below = DisjointKnapsacks(self.groups, self.weights, self.capacities, 0.5 * u)
+        return 0.0 if self.n == 1 else float(2.0 * (cost @ below.lmo(cost)))
 
     def min_max_norm_point(self, upper: ArrayLike | None = None) -> NDArray[np.float64]:
         """The point whose largest entry, in units of the upper bounds, is smallest, shape (n,): they are filled alike.

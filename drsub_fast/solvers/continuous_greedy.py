@@ -179,7 +179,7 @@ def nonmonotone_frank_wolfe(
     run, status = _solve(
         "nonmonotone_frank_wolfe", f, P, True, max_iter, lmo, callback, callback_every, time_limit, progress
     )
-    return run.result("nonmonotone-frank-wolfe", status, _NONMONOTONE, run.bound_at_start())
+    return run.result("nonmonotone-frank-wolfe", status, NONMONOTONE, run.bound_at_start())
 
 
 def monotone_frank_wolfe(
@@ -233,12 +233,14 @@ def monotone_frank_wolfe(
     run, status = _solve(
         "monotone_frank_wolfe", f, P, False, max_iter, lmo, callback, callback_every, time_limit, progress
     )
-    return run.result("monotone-frank-wolfe", status, _MONOTONE, run.bound_at_start())
+    return run.result("monotone-frank-wolfe", status, CONTINUOUS_GREEDY, run.bound_at_start())
 
 
-_NONMONOTONE = Promise(
+NONMONOTONE = Promise(
     1.0 / math.e,
     "f(x_K) >= f(x*)/e - L D^2/(2K) - O(1/K^2) f(x*) (Bian et al. 2017, Theorem 2 and Corollary 1)",
     NONNEGATIVE,
 )
-_MONOTONE = Promise(1.0 - 1.0 / math.e, "f(x_K) >= (1 - 1/e) f(x*) - L D^2/(2K) (Bian et al., AISTATS 2017)", MONOTONE)
+CONTINUOUS_GREEDY = Promise(
+    1.0 - 1.0 / math.e, "f(x_K) >= (1 - 1/e) f(x*) - L D^2/(2K) (Bian et al., AISTATS 2017)", MONOTONE
+)

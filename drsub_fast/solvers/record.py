@@ -44,6 +44,9 @@ class Method:
         of the method's own options it has those among its parameters. Without it they are solved one by one.
     workspace : callable
         As `no_workspace`, for that loop.
+    promise : Promise or Guarantee, optional
+        What a run that takes all its steps promises, over a down-closed set if it is a part of the maximum; None
+        where that depends on the problem.
     marker, colour : str
         Of its curve, in the words of matplotlib.
     """
@@ -58,6 +61,7 @@ class Method:
     second_phase: bool = False
     loop: Callable | None = None
     workspace: Callable = no_workspace
+    promise: Any = None
     marker: str = "."
     colour: str = "black"
 

@@ -23,7 +23,7 @@ from drsub_fast.solvers.promise import FINISHED_RUNS, NONNEGATIVE, Promise, clai
 from drsub_fast.solvers.record import METHODS, check_options, option_names
 from drsub_fast.solvers.run import now, solver_upper
 
-_PROMISE = Promise(
+TWO_PHASE = Promise(
     0.25,
     "max(f(x), f(z)) >= [f(x*) - g_P(x) - g_Q(z)]/4 (Bian et al. 2017, Theorem 1 by Proposition 1)",
     NONNEGATIVE,
@@ -123,7 +123,7 @@ def two_phase_frank_wolfe(
     upper = solver_upper(f, P)
     if first.status.is_stop:
         guarantee, _ = claims(
-            f, upper, _PROMISE, first.status, first.n_iter, first.trace.value, first.best_value,
+            f, upper, TWO_PHASE, first.status, first.n_iter, first.trace.value, first.best_value,
             first.upper_bound,
         )  # fmt: skip
         result = replace(first, phases=(first,), phase=1, guarantee=guarantee, note="in phase 1")
@@ -147,7 +147,7 @@ def second_phase(first: Any, subroutine: Any, f: Objective, P: FeasibleSet, opti
     top = first if first.best_value >= second.best_value else second
     status = next((r.status for r in (second, first) if r.status not in FINISHED_RUNS), better.status)
     values = np.concatenate((first.trace.value, second.trace.value, [better.value]))
-    met = _PROMISE, status, first.n_iter + second.n_iter, values, top.best_value
+    met = TWO_PHASE, status, first.n_iter + second.n_iter, values, top.best_value
     guarantee, upper_bound = claims(f, upper, *met, min(first.upper_bound, bound))
     if guarantee.holds and math.isfinite(first.fw_gap + second.fw_gap):
         local_global = 4.0 * better.value + max(first.fw_gap, 0.0) + max(second.fw_gap, 0.0)

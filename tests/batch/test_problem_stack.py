@@ -85,6 +85,7 @@ def assert_same(stacked, single):
         assert stacked.upper_bound[i] == pytest.approx(one.upper_bound, rel=1e-12)
         assert stacked.status[i] is one.status
         assert (stacked.n_iter[i], stacked.n_lmo[i]) == (one.n_iter, one.n_lmo)
+        assert stacked[i].guarantee == one.guarantee
 
 
 @pytest.mark.parametrize("objective", OBJECTIVE_STACKS)

@@ -1,6 +1,7 @@
 """Stacked problems: the answers of single solves, errors by problem, broadcasting, checkpoints of arrays."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -46,6 +47,7 @@ def assert_same(result, i, single):
     assert result.status[i] is single.status
     assert (result.n_iter[i], result.n_lmo[i]) == (single.n_iter, single.n_lmo)
     assert result.fw_gap[i] == single.fw_gap
+    assert result[i].guarantee == result.guarantee[i] == single.guarantee
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -73,6 +75,31 @@ def test_polytopes_are_solved_as_single_problems_are():
             assert_same(result, i, single)
 
 
+def test_guarantees_go_with_their_problems(interpreted):
+    arrays = stack(count=6)
+    arrays["c"] = np.where(np.arange(6) < 2, -5.0, 0.0)  # f(0) < 0: what is known of them is that nothing holds
+    result = solve(arrays)
+    assert not result.guaranteed[:2].any()
+    assert result.guaranteed[2:].any()
+    assert all("< 0 was met" in guarantee.statement for guarantee in result.guarantee[:2])
+    order = np.array([5, 0, 3])
+    assert list(result[order].guarantee) == list(result.guarantee[order])
+    for copied in (pickle.loads(pickle.dumps(solve(arrays))), solve(arrays)[:]):
+        assert list(copied.guarantee) == list(result.guarantee)
+        assert pickle.loads(pickle.dumps(copied[4])).guarantee == result.guarantee[4]
+    with ThreadPoolExecutor(1) as pool:
+        assert list(solve(arrays, executor=pool).guarantee) == list(result.guarantee)
+    arrays["H"][3, 0, 0] = 1.0
+    assert solve(arrays)[3].guarantee.ratio is None
+
+
+def test_a_stack_says_how_many_starts_it_takes(interpreted):
+    result = solve(stack(count=2), "multi-start")
+    assert result.n_starts == result[:1].n_starts == 16
+    assert "16 a problem" in str(result)
+    assert solve(stack(count=2)).n_starts == 1
+
+
 SECOND_PHASES = [
     {"method": "two-phase-frank-wolfe"},
     {"method": "two-phase-frank-wolfe", "subroutine": "fully-corrective-frank-wolfe"},
@@ -98,6 +125,7 @@ def test_a_second_phase_gives_the_bound_and_the_gap_of_single_problems(options):
             assert result.upper_bound[i] == pytest.approx(single.upper_bound, rel=1e-12)
             assert result.fw_gap[i] == pytest.approx(single.fw_gap, rel=1e-9, abs=1e-12)
             assert result.n_lmo[i] == single.n_lmo
+            assert result[i].guarantee == single.guarantee
             better += single.upper_bound < single.phases[0].upper_bound
             won += single.phase == 2
     assert better >= 20

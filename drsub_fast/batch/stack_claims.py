@@ -1,0 +1,54 @@
+"""Guarantees of the answers of a stack, made when they are read."""
+
+from typing import Any
+
+import numpy as np
+
+from drsub_fast.methods import METHODS, maximize
+from drsub_fast.result import Guarantee, Status
+from drsub_fast.solvers.promise import claims, guarantee
+from drsub_fast.solvers.run import solver_upper
+
+
+class Claims:
+    """What the method promises for each problem: the guarantee of a single solve.
+
+    Parameters
+    ----------
+    problems : ProblemStack
+    method : str
+    options : dict
+        Those of `maximize`.
+    known : dict of int to Guarantee
+        Of problems that the ordinary solver has solved; more are added.
+    """
+
+    def __init__(self, problems: Any, method: str, options: dict[str, Any], known: dict[int, Guarantee]) -> None:
+        self.problems, self.method, self.options, self.known = problems, method, options, known
+
+    def __call__(self, i: int, status: Status, n_iter: int, value: float) -> Guarantee:
+        """The guarantee of problem i, whose run ended like this."""
+        if i not in self.known:
+            self.known[i] = self._fresh(i, status, n_iter, value)
+        return self.known[i]
+
+    def _fresh(self, i, status, n_iter, value):
+        if status in (Status.FAILED, Status.INTERRUPTED):
+            return Guarantee(None, f"none: {status.value}")
+        promise = METHODS[self.method].promise
+        if isinstance(promise, Guarantee):
+            return promise
+        f, P = self.problems.single(i)
+        upper = solver_upper(f, P)
+        known = promise is not None and P.is_down_closed and guarantee(f, upper, promise).holds is True
+        if not known:
+            # What the values on the way say against the premise is known to a single solve only.
+            return maximize(f, P, method=self.method, bound="cheap", **self.single_options(i)).guarantee
+        return claims(f, upper, promise, status, n_iter, np.empty(0), value, np.inf)[0]
+
+    def single_options(self, i: int) -> dict[str, Any]:
+        """Options of `maximize` for problem i."""
+        options = dict(self.options)
+        if options.get("curvature") is not None:
+            options["curvature"] = float(options["curvature"].one(i))
+        return options
