@@ -35,7 +35,7 @@ from drsub_fast.solvers.frank_wolfe import STATIONARY, frank_wolfe, frank_wolfe_
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.mualem_feldman import mualem_feldman
 from drsub_fast.solvers.multi_start import multi_start
-from drsub_fast.solvers.projected_gradient import projected_gradient, projected_gradient_options
+from drsub_fast.solvers.projected_gradient import SHORT_STEPS, projected_gradient, projected_gradient_options
 from drsub_fast.solvers.promise import FINISHED_RUNS
 from drsub_fast.solvers.record import METHODS, Method, check_options, option_names, register_method
 from drsub_fast.solvers.run import now, solver_upper
@@ -70,7 +70,7 @@ for _method in (
     ),
     Method(
         "projected-gradient", projected_gradient, "ProjGrad", Status.COMPLETED, needs=("projection",), is_local=True,
-        loop=projected_gradient_options, promise=STATIONARY, marker="s", colour="tab:green",
+        loop=projected_gradient_options, promise=SHORT_STEPS, marker="s", colour="tab:green",
     ),
     Method(
         "two-phase-frank-wolfe", two_phase_frank_wolfe, "Two-phase Frank-Wolfe", needs=("down-closed",),

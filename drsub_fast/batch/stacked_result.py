@@ -95,6 +95,8 @@ class StackedResult(Record):
         return other
 
     def _claim(self, i):
+        if "guarantee" in vars(self):
+            return self.guarantee[i]
         return self._claims(i, self.status[i], int(self.n_iter[i]), float(self.value[i]))
 
     @cached_property

@@ -46,8 +46,7 @@ registered for the class of that tuple (see `drsub_fast.engine.dispatch`):
     gradient at v for the classical one, and returns True (default: False). After `prepare`.
 ``coordinate_maximum(params, work, x, i, upper)``
     The value of x_i in [0, upper] that maximises f with the other coordinates fixed, a concave problem for
-    DR-submodular f, at the point that the workspace describes (default: bisection on the derivative, which
-    leaves the workspace elsewhere, so that an `advance` that evaluates anew must follow).
+    DR-submodular f, at the point that the workspace describes (default: bisection on the derivative).
 ``hessian_product(params, work, x, d, out)``
     out = Hessian(x) d; returns 2 if the Hessian is constant, 1 if it depends on x (then x is the
     point last evaluated), 0 if there is no such kernel (default).
@@ -234,21 +233,23 @@ def _default_coordinate_maximum(params, work, x, i, upper):
     x[i] = high
     evaluate(params, work, x)
     if work.grad[i] >= 0.0:
-        x[i] = kept
-        return high
-    x[i] = low
-    evaluate(params, work, x)
-    if work.grad[i] <= 0.0:
-        x[i] = kept
-        return low
-    for _ in range(_BISECTIONS):
-        x[i] = 0.5 * (low + high)
+        low = high
+    else:
+        x[i] = low
         evaluate(params, work, x)
-        if work.grad[i] > 0.0:
-            low = x[i]
-        else:
-            high = x[i]
+        if work.grad[i] <= 0.0:
+            high = low
+    if low < high:
+        for _ in range(_BISECTIONS):
+            x[i] = 0.5 * (low + high)
+            evaluate(params, work, x)
+            if work.grad[i] > 0.0:
+                low = x[i]
+            else:
+                high = x[i]
+    # An advance goes on from what the workspace describes.
     x[i] = kept
+    evaluate(params, work, x)
     return 0.5 * (low + high)
 
 
@@ -378,6 +379,8 @@ class Objective:
         Whether the function is meant for [0, 1]^n only; solvers then clip the upper bound to 1.
     compiled : bool
         Whether its kernels are compiled, so that a solve can run as one compiled loop.
+    finite_at_zero : bool
+        False where f falls to -infinity at 0, so that solvers begin elsewhere.
     uses_blas : bool
         Whether the loop calls BLAS for products that BLAS might share out among threads. Solves keep it to one.
     declared : frozenset of {"dr_submodular", "nonnegative", "monotone"}
@@ -396,6 +399,7 @@ class Objective:
     unit_box: bool = False
     compiled: bool = True
     uses_blas: bool = False
+    finite_at_zero: bool = True
 
     def __init__(self, n: int, params: Any) -> None:
         """An objective of n variables with parameters ``params``, of a registered class."""

@@ -68,7 +68,7 @@ for params_class in (BoostedParams, InterpretedBoostedParams):
 
 
 class Boosted(Objective):
-    """F for any f with a finite f(0)."""
+    """F for any f, counted from f(0) where that is finite."""
 
     n: int
     unit_box: Any
@@ -79,12 +79,12 @@ class Boosted(Objective):
     def __init__(self, f: Objective) -> None:
         self.n, self.f = f.n, f
         self.unit_box, self.compiled = f.unit_box, f.compiled
+        self.finite_at_zero = f.finite_at_zero
+        base = float(f.value(np.zeros(f.n))) if f.finite_at_zero else 0.0
         points, weights = np.polynomial.legendre.leggauss(POINTS)
         points = 0.5 * (points + 1.0)
         params_class = BoostedParams if f.compiled else InterpretedBoostedParams
-        self._params = params_class(
-            f.n, f.params, points, 0.5 * weights * np.exp(points - 1.0), float(f.value(np.zeros(f.n)))
-        )
+        self._params = params_class(f.n, f.params, points, 0.5 * weights * np.exp(points - 1.0), base)
 
     def __repr__(self) -> str:
         return f"Boosted({self.f!r})"

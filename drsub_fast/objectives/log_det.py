@@ -290,7 +290,8 @@ class Spectral(Objective):
         Rows v_i of rank-one A_i = v_i v_i', instead of ``matrices``: experiment design.
     offset : array_like, shape (p, p), optional
         Positive definite matrix, e.g. the prior precision of a Bayesian design. Then f(0) = 0 and f >= 0,
-        as the bounds of the methods that start from 0 require. Without it f(0) = -inf.
+        as the bounds of the methods that start from 0 require. Without it f(0) = -inf, and every method begins
+        at or goes through a point of the set with no entry 0 that need not be: no a-priori bound holds.
 
     Raises
     ------
@@ -324,7 +325,7 @@ class Spectral(Objective):
         if not data.size:
             raise ValueError(f"no data: shape {data.shape}")
         self.n, p = data.shape[:2]
-        self._has_offset = offset is not None
+        self._has_offset = self.finite_at_zero = offset is not None
         offset, shift = _as_offset(offset, p)
         params_class = FactorParams if matrices is None else DenseParams
         self._params = params_class(self.n, data, offset, shift)

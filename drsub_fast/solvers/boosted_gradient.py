@@ -95,7 +95,7 @@ def boosted_gradient(
     require_problem(f, P)
     began, upper = now(), solver_upper(f, P)
     start = f.value(np.zeros(f.n))
-    if not math.isfinite(start):
+    if not math.isfinite(start) and f.finite_at_zero:
         raise ValueError(f"boosted_gradient needs an f that is finite at 0, where f is {start}; use frank_wolfe")
     options = {"max_iter": max_iter, "tol": tol, "lmo": lmo, "callback_every": callback_every, "progress": progress}
     options |= {} if callback is None else {"callback": callback}

@@ -12,6 +12,8 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, Literal
 
+import numpy as np
+
 from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, clip_above, room_above, slope
@@ -21,12 +23,13 @@ from drsub_fast.result import Result
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.promise import MONOTONE, NONNEGATIVE, Promise
-from drsub_fast.solvers.run import Run
+from drsub_fast.solvers.run import Run, inner_point
 from drsub_fast.solvers.state import (
     CLOSING,
     GAP,
     STALE,
     STARTED,
+    SUPPLIED,
     VALUE,
     VERTEX,
     K,
@@ -71,7 +74,8 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
     control, numbers = state.control, state.numbers
     if control[STARTED] == 0:
         begin(objective, work, state, x, upper)
-        if not math.isfinite(numbers[VALUE]):
+        # A first vertex that was given leads away from a start where f is -infinity.
+        if not math.isfinite(numbers[VALUE]) and control[SUPPLIED] == 0:
             return NON_FINITE
         assign(state.previous, x)
         trace_value[0] = numbers[VALUE]
@@ -123,7 +127,10 @@ def _solve(method, f, P, shrunken, max_iter, lmo, callback, callback_every, time
         raise UnsupportedError(
             f"{method} needs a down-closed set, which {P!r} is not; use frank_wolfe or maximize(method='auto')"
         )
-    run = Run(f, P, None, max_iter, lmo, None, callback, callback_every, time_limit, progress)
+    x0 = None if f.finite_at_zero else np.zeros(f.n)
+    run = Run(f, P, x0, max_iter, lmo, None, callback, callback_every, time_limit, progress)
+    if x0 is not None:
+        run.first_vertex = inner_point(P, run.upper)
     status = run.solve(additive_loop, AdditiveOptions(run.max_iter, shrunken))
     return run, status
 

@@ -50,7 +50,8 @@ from drsub_fast.solvers.state import (
     open_run,
 )
 
-DoubleGreedyOptions = namedtuple("DoubleGreedyOptions", "n")
+#: ``singular`` is whether f may be -infinity at 0.
+DoubleGreedyOptions = namedtuple("DoubleGreedyOptions", "n singular")
 
 
 def _ends_are_nonnegative(f, upper):
@@ -86,6 +87,14 @@ def _note_higher(state, x, i):
 
 
 @kernel
+def _gain(before, after):
+    """What a move gains; -infinity (a singular kernel) is left by an infinite gain."""
+    if before == -math.inf:
+        return math.inf if after > before else 0.0
+    return max(0.0, after - before)
+
+
+@kernel
 def double_greedy_loop(
     objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap
 ):
@@ -102,7 +111,8 @@ def double_greedy_loop(
         begin(objective, work, state, x, upper)
         assign(y, upper)
         tail[n] = evaluate(objective, y_work, y)
-        if not math.isfinite(numbers[VALUE]) or math.isnan(tail[n]):
+        defined = math.isfinite(numbers[VALUE]) or (options.singular and numbers[VALUE] == -math.inf)
+        if not defined or math.isnan(tail[n]):
             return NON_FINITE
         trace_value[0] = numbers[VALUE]
         next_vertex(objective, work, feasible_set, set_work, state, x, True)
@@ -118,10 +128,10 @@ def double_greedy_loop(
         y_best = coordinate_maximum(objective, y_work, y, i, upper[i])
         x_value = _move(objective, work, x, i, x_best, unit, numbers[VALUE])
         y_value = _move(objective, y_work, y, i, y_best, unit, tail[n])
-        x_gain = max(0.0, x_value - numbers[VALUE])
-        # f(u) = -inf (a singular kernel) is left by an infinite gain.
-        y_gain = math.inf if tail[n] == -math.inf else max(0.0, y_value - tail[n])
+        x_gain, y_gain = _gain(numbers[VALUE], x_value), _gain(tail[n], y_value)
         share = 1.0 if x_gain + y_gain <= 0.0 else 0.0 if y_gain == math.inf else x_gain / (x_gain + y_gain)
+        if x_gain == math.inf:
+            share = 0.5 if y_gain == math.inf else 1.0
         target = min(share * x_best + (1.0 - share) * y_best, upper[i])
         numbers[VALUE] = _move(objective, work, x, i, target, unit, x_value)
         tail[n] = _move(objective, y_work, y, i, target, unit, y_value)
@@ -190,9 +200,10 @@ def double_greedy(
     if not isinstance(P, Box):
         raise UnsupportedError(f"double_greedy needs a Box, got {P!r}; use maximize or two_phase_frank_wolfe")
     n_steps = f.n if max_iter is None else min(f.n, as_count(max_iter, "max_iter"))
-    run = Run(f, P, None, n_steps, lmo, None, callback, callback_every, time_limit, progress)
+    x0 = None if f.finite_at_zero else np.zeros(f.n)
+    run = Run(f, P, x0, n_steps, lmo, None, callback, callback_every, time_limit, progress)
     floats, integers, _ = objective_kind(f)
-    status = run.solve(double_greedy_loop, DoubleGreedyOptions(f.n), (floats + f.n + 1, integers))
+    status = run.solve(double_greedy_loop, DoubleGreedyOptions(f.n, not f.finite_at_zero), (floats + f.n + 1, integers))
     if status is Status.COMPLETED and n_steps < f.n:
         status = Status.MAX_ITER
     promise = _PROMISE if n_steps == f.n else _UNFINISHED

@@ -46,7 +46,8 @@ OPEN_LOOP, EXACT, SHORT, CONSTANT = range(4)
 _LEAST_CURVATURE = 1e-300
 STEP_SIZES = {"open-loop": OPEN_LOOP, "exact": EXACT, "short": SHORT}
 
-#: `tol` is a `Tolerance`; `scale` is the curvature bound C of short steps, or the step itself where it is constant.
+#: `tol` is a `Tolerance`; `scale` is the curvature bound C of short steps, the step itself where it is constant, and
+#: the longest open-loop step: 1, or less where f may be -infinity at a vertex.
 FrankWolfeOptions = namedtuple("FrankWolfeOptions", "step_size tol scale")
 
 
@@ -99,7 +100,7 @@ def frank_wolfe_loop(
         if k >= k_stop:
             return BREAK
         if options.step_size == OPEN_LOOP:
-            gamma = 2.0 / (k + 2.0)
+            gamma = min(2.0 / (k + 2.0), options.scale)
         elif options.step_size == EXACT:
             gamma = exact_step(objective, work, x, v, 1.0, numbers[VALUE])
         elif options.step_size == SHORT:
@@ -124,7 +125,7 @@ def _step_rule(step_size, curvature, f, upper):
     if rule is None:
         one_of(step_size, "step_size", tuple(STEP_SIZES))
     if rule != SHORT:
-        return rule, 1.0
+        return rule, 1.0 if f.finite_at_zero else 0.5
     if curvature is None:
         curvature = f.curvature_bound(upper)
         if curvature is None:

@@ -22,7 +22,7 @@ from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.promise import NONNEGATIVE, Promise, claims
-from drsub_fast.solvers.run import solver_upper
+from drsub_fast.solvers.run import inner_point, solver_upper
 
 
 def mualem_feldman(
@@ -75,7 +75,7 @@ def mualem_feldman(
     require_problem(f, P)
     steps = as_count(max_iter, "max_iter", lower=1)
     upper = solver_upper(f, P)
-    x0 = P.min_max_norm_point(upper)
+    x0 = P.min_max_norm_point(upper) if f.finite_at_zero else inner_point(P, upper)
     r = frank_wolfe(
         f, P, x0=x0, step_size=math.log(2.0) / steps, max_iter=steps, tol=0.0, lmo=lmo,
         callback=callback, callback_every=callback_every, time_limit=time_limit, progress=progress,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from drsub_fast._checks import as_real, one_of
 from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NEEDS_PROJECTION, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import assign, is_finite, slope
+from drsub_fast.engine.vector import assign, blend, is_finite, slope
 from drsub_fast.objectives.base import Objective, evaluate
 from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.base import FeasibleSet, project
@@ -39,6 +39,9 @@ from drsub_fast.solvers.state import (
     small_gap,
 )
 
+#: How often a step that ends where f is -infinity is halved.
+_HALVINGS = 30
+
 ProjectedGradientOptions = namedtuple("ProjectedGradientOptions", "step tol")
 
 
@@ -47,7 +50,7 @@ def projected_gradient_options(tol: Any, max_iter: Any) -> Any:
     return ProjectedGradientOptions(0.0, tol)
 
 
-_NO_GUARANTEE = Guarantee(
+SHORT_STEPS = Guarantee(
     None, "none with the step 1/(k + 1); stationary points reach f(x*)/2 for monotone f only (Hassani et al. 2017)"
 )
 
@@ -96,6 +99,12 @@ def projected_gradient_loop(
         assign(state.previous, x)
         assign(x, candidate)
         numbers[VALUE] = evaluate(objective, work, x)
+        # f may fall to -infinity at the boundary.
+        halvings = 0
+        while numbers[VALUE] == -math.inf and halvings < _HALVINGS:
+            halvings += 1
+            blend(x, 0.5, state.previous)
+            numbers[VALUE] = evaluate(objective, work, x)
         if not (math.isfinite(numbers[VALUE]) and is_finite(work.grad)):
             assign(x, state.previous)
             return NON_FINITE
@@ -189,4 +198,4 @@ def projected_gradient(
             status = Status.MAX_ITER
         return run.result("projected-gradient", status, STATIONARY, run.bound_at_start(), returns_best=True)
     status = run.solve(projected_gradient_loop, ProjectedGradientOptions(step, run.tol))
-    return run.result("projected-gradient", status, _NO_GUARANTEE, run.bound_at_start())
+    return run.result("projected-gradient", status, SHORT_STEPS, run.bound_at_start())

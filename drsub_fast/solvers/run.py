@@ -65,7 +65,7 @@ _LINE, _LARGE = 8, 8192
 USUAL_STEPS = 100
 
 # Places of the vectors that Python reads, in the order of `State`.
-BEST, TOP = 4, 5
+CANDIDATE, BEST, TOP = 1, 4, 5
 
 #: What a callback receives.
 Progress = namedtuple("Progress", "n_iter x value fw_gap")
@@ -122,6 +122,7 @@ class Run:
     base: float | None
     solver: Any
     compiled: bool
+    first_vertex: Any
     floats: NDArray[np.float64]
     integers: NDArray[np.int64]
     trace_value: NDArray[np.float64]
@@ -153,10 +154,11 @@ class Run:
         self.params = P.params(lmo)
         self.upper = solver_upper(f, P)
         self.x = starting_point(f, P, x0, self.upper)
-        self.from_zero = x0 is None and P.is_down_closed
+        self.from_zero = x0 is None and P.is_down_closed and f.finite_at_zero
         self.base = None if x0 is None or tol is not None else self._base()
         self.solver = None
         self.compiled = False
+        self.first_vertex = None
 
     def _base(self):
         """f half-way between the set's own starting point and x0, from which the rise of f is counted."""
@@ -185,6 +187,8 @@ class Run:
         f, x, upper = self.f, self.x, self.upper
         n_floats, n_integers = self.size(extra)
         self.floats, self.integers = _aligned(n_floats), np.zeros(n_integers, np.int64)
+        if self.first_vertex is not None:
+            self._view(CANDIDATE)[:], self.integers[SUPPLIED] = self.first_vertex, 1
         if self.base is not None and math.isfinite(self.base):
             self.floats[BASE], self.integers[BASED] = self.base, 1
         self.trace_value, self.trace_gap = np.empty(self.max_iter + 1), np.empty(self.max_iter + 1)
@@ -397,13 +401,23 @@ def non_finite_start(f: Objective, x: Any) -> Any:
 
 
 def starting_point(f: Objective, P: FeasibleSet, x0: Any, upper: Any) -> Any:
-    """A fresh copy of x0, checked to lie in the set, or the set's own starting point."""
+    """A fresh copy of x0, checked to lie in the set, or the set's own starting point, or one inside of it."""
     if x0 is None:
-        return P.start(upper)
+        return P.start(upper) if f.finite_at_zero else inner_point(P, upper)
     x = as_vector(x0, "x0", n=P.n)
     if not (P.contains(x) and is_within(x, P._lower, upper)):
         raise ValueError(f"x0 is not in the set: {violation(P, x, upper)}")
     return P.move_inside(x, upper)
+
+
+def inner_point(P: FeasibleSet, upper: Any) -> Any:
+    """A point of the set below ``upper`` that is 0 only where all are: the mean of a vertex for each variable."""
+    x, cost, reach = np.zeros(P.n), np.zeros(P.n), np.flatnonzero(upper > 0.0)
+    for j in reach:
+        cost[j] = 1.0
+        x += P.lmo(cost, upper)
+        cost[j] = 0.0
+    return P.move_inside(x / len(reach), upper) if len(reach) else P.start(upper)
 
 
 def violation(P: FeasibleSet, x: Any, upper: Any) -> Any:

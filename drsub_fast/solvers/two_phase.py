@@ -16,18 +16,19 @@ from numpy.typing import ArrayLike
 from drsub_fast._checks import as_count, as_flag, as_real, described, one_of
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
-from drsub_fast.result import Result
+from drsub_fast.result import Guarantee, Result
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.promise import FINISHED_RUNS, NONNEGATIVE, Promise, claims
 from drsub_fast.solvers.record import METHODS, check_options, option_names
-from drsub_fast.solvers.run import now, solver_upper
+from drsub_fast.solvers.run import inner_point, now, solver_upper
 
 TWO_PHASE = Promise(
     0.25,
     "max(f(x), f(z)) >= [f(x*) - g_P(x) - g_Q(z)]/4 (Bian et al. 2017, Theorem 1 by Proposition 1)",
     NONNEGATIVE,
 )
+_ONE_PHASE = Guarantee(None, "none: f is finite nowhere in what the answer leaves of the set for a second phase")
 
 
 def subroutines() -> Any:
@@ -131,6 +132,7 @@ def two_phase_frank_wolfe(
         if time_limit is not None:
             options["time_limit"] = max(0.0, time_limit - (now() - began))
         bound = first.trace.value[0] + first.trace.fw_gap[0] if x0 is None and f.dr_submodular_on(upper) else math.inf
+        bound = bound if f.finite_at_zero else math.inf
         result = second_phase(first, subroutine, f, P, options, bound)
     return replace(result, method="two-phase-frank-wolfe", time=now() - began)
 
@@ -142,6 +144,8 @@ def second_phase(first: Any, subroutine: Any, f: Objective, P: FeasibleSet, opti
     """
     upper = solver_upper(f, P)
     Q = P.with_upper(np.maximum(upper - first.x, 0.0))
+    if not (f.finite_at_zero or math.isfinite(f.value(inner_point(Q, Q.upper)))):
+        return replace(first, guarantee=_ONE_PHASE, phases=(first,), phase=1)
     second = subroutine(f, Q, **options)
     phase, better = (2, second) if second.value > first.value else (1, first)
     top = first if first.best_value >= second.best_value else second

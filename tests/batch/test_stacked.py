@@ -77,7 +77,7 @@ def test_polytopes_are_solved_as_single_problems_are():
 
 def test_guarantees_go_with_their_problems(interpreted):
     arrays = stack(count=6)
-    arrays["c"] = np.where(np.arange(6) < 2, -5.0, 0.0)  # f(0) < 0: what is known of them is that nothing holds
+    arrays["c"] = np.where(np.arange(6) < 2, -5.0, 50.0)  # f(0) < 0 in two of them
     result = solve(arrays)
     assert not result.guaranteed[:2].any()
     assert result.guaranteed[2:].any()
