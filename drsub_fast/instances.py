@@ -13,6 +13,9 @@ over {x : A x <= b, 0 <= x <= u} with u_j = min_i b_i / A_ij; h = -0.2 H'u; the 
 mirrored; U is the orthonormal basis (left singular vectors) of a uniform matrix. The paper's text gives
 softmax-exponential the mean of quadratic-exponential; the authors' code, and this one, use 1.
 
+`EXTRA_FAMILIES` are drawn by the same protocol, but are not among the paper's figures: ``flid``, multilinear extensions
+of facility-location diversity models, which the paper names as an application.
+
 The authors' experiments draw everything from MATLAB's default stream, the Mersenne twister seeded with
 5489, column by column, exponentials as -mean log(uniform), and rewind it for each family. Within a family
 the order is: m = floor(n/2), n, floor(3n/2); for each 20 repeats; for each n = 8, 10, .., 16; and
@@ -27,9 +30,13 @@ import numpy as np
 
 from drsub_fast._checks import as_count, one_of
 from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.multilinear import Multilinear
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.sets.polytope import Polytope
+
+#: What a generator of instances takes: a seed, or a stream to go on from.
+Seed = int | np.random.Generator | np.random.RandomState
 
 #: Seed of MATLAB's default stream (its seed 0 means this number).
 PAPER_SEED = 5489
@@ -81,7 +88,7 @@ def _stream(seed):
     return seed if isinstance(seed, np.random.RandomState) else np.random.default_rng(seed)
 
 
-def quadratic_uniform(n: int, m: int, seed: int = 0, c: float = 0.0) -> Quadratic:
+def quadratic_uniform(n: int, m: int, seed: Seed = 0, c: float = 0.0) -> Quadratic:
     """A quadratic with uniform entries over a uniform polytope (the paper's first family).
 
     Parameters
@@ -107,7 +114,7 @@ def quadratic_uniform(n: int, m: int, seed: int = 0, c: float = 0.0) -> Quadrati
     return _quadratic(_stream(seed), n, m, _uniform, _uniform, c)
 
 
-def quadratic_exponential(n: int, m: int, seed: int = 0, c: float = 0.0) -> Quadratic:
+def quadratic_exponential(n: int, m: int, seed: Seed = 0, c: float = 0.0) -> Quadratic:
     """A quadratic with exponential entries over an exponential polytope (the second family).
 
     Arguments and result as for `quadratic_uniform`.
@@ -115,7 +122,7 @@ def quadratic_exponential(n: int, m: int, seed: int = 0, c: float = 0.0) -> Quad
     return _quadratic(_stream(seed), n, m, _exponential(1.0), _exponential(4.0), c)
 
 
-def softmax_uniform(n: int, m: int, seed: int = 0, unit_box: bool = False) -> Softmax:
+def softmax_uniform(n: int, m: int, seed: Seed = 0, unit_box: bool = False) -> Softmax:
     """A softmax extension over a uniform polytope (the third family).
 
     Parameters
@@ -133,12 +140,46 @@ def softmax_uniform(n: int, m: int, seed: int = 0, unit_box: bool = False) -> So
     return _softmax(_stream(seed), n, m, _uniform, unit_box)
 
 
-def softmax_exponential(n: int, m: int, seed: int = 0, unit_box: bool = False) -> Softmax:
+def softmax_exponential(n: int, m: int, seed: Seed = 0, unit_box: bool = False) -> Softmax:
     """A softmax extension over an exponential polytope (the fourth family).
 
     Arguments and result as for `softmax_uniform`.
     """
     return _softmax(_stream(seed), n, m, _exponential(1.0), unit_box)
+
+
+def flid(n: int, m: int, seed: Seed = 0) -> tuple[Multilinear, Polytope]:
+    """The multilinear extension of a facility-location diversity model over a uniform polytope.
+
+    F(S) = sum_{i in S} u_i + sum_d (max_{i in S} W_id - sum_{i in S} W_id) in n latent dimensions, W_id exponential of
+    mean 1, and u_i uniform between 0 and sum_d W_id: no item alone lowers F, and large sets do. A = 0.01 + U[0, 1],
+    b = 2.
+
+    Parameters
+    ----------
+    n, m, seed
+        As for `quadratic_uniform`.
+
+    Returns
+    -------
+    f : Multilinear
+    P : Polytope
+
+    Notes
+    -----
+    The model is that of Tschiatschek, Djolonga, Krause, Learning probabilistic submodular diversity models via noise
+    contrastive estimation, 2016.
+
+    Examples
+    --------
+    >>> from drsub_fast.instances import flid
+    >>> flid(8, 4, seed=1)
+    (Multilinear.flid(n=8), Polytope(m=4, n=8))
+    """
+    stream = _stream(seed)
+    W = _exponential(1.0)(stream, n, n)
+    utilities = W.sum(axis=1) * _uniform(stream, n)
+    return Multilinear.flid(utilities, W), _polytope(_uniform, stream, n, m, 2.0)
 
 
 #: The families by name, in the paper's order.
@@ -148,6 +189,9 @@ FAMILIES: dict[str, Any] = {
     "softmax-uniform": softmax_uniform,
     "softmax-exponential": softmax_exponential,
 }
+
+#: Families that the paper has no figure of.
+EXTRA_FAMILIES: dict[str, Any] = {"flid": flid}
 
 
 class PaperInstance(NamedTuple):
@@ -161,7 +205,7 @@ class PaperInstance(NamedTuple):
     n, m : int
     repeat : int
         Counted from 1.
-    f : Quadratic or Softmax
+    f : Quadratic, Softmax or Multilinear
     P : Polytope
     """
 
@@ -184,7 +228,7 @@ def paper_instances(
     Parameters
     ----------
     family : str
-        A key of `FAMILIES`.
+        A key of `FAMILIES` or `EXTRA_FAMILIES`.
     repeats : int
         How many of the 20 repeats.
     sizes : sequence of int
@@ -201,13 +245,14 @@ def paper_instances(
     >>> float(first.f.H[0, 0].round(4)), first.m
     (-0.8147, 4)
     """
-    one_of(family, "family", tuple(FAMILIES))
+    families = FAMILIES | EXTRA_FAMILIES
+    one_of(family, "family", tuple(families))
     as_count(repeats, "repeats", lower=1)
     stream = np.random.RandomState(PAPER_SEED)
     for rows, rows_for in PAPER_ROWS.items():
         for repeat in range(1, PAPER_REPEATS + 1):
             for n in PAPER_SIZES:
-                f, P = FAMILIES[family](n, rows_for(n), stream)
+                f, P = families[family](n, rows_for(n), stream)
                 if repeat <= repeats and n in sizes:
                     yield PaperInstance(family, rows, n, P.m, repeat, f, P)
 

@@ -7,11 +7,13 @@ import pytest
 
 import drsub_fast as ds
 from drsub_fast.instances import (
+    EXTRA_FAMILIES,
     FAMILIES,
     PAPER_REPEATS,
     PAPER_ROWS,
     PAPER_SEED,
     PAPER_SIZES,
+    flid,
     nonnegative_constant,
     paper_instances,
     quadratic_exponential,
@@ -54,7 +56,21 @@ def test_distributions_have_the_means():
     assert softmax_exponential(60, 60, seed=0)[1].A.mean() == pytest.approx(1.01, abs=0.1)
 
 
-@pytest.mark.parametrize("make", FAMILIES.values(), ids=FAMILIES)
+def test_flid_follows_the_formula():
+    f, P = flid(7, 5, seed=3)
+    assert (f.n, P.n, P.m, f.unit_box) == (7, 7, 5, True)
+    assert np.array_equal(P.b, np.full(5, 2.0))
+    W, utilities = f.W.toarray(), f.utilities
+    for S in ([2], [0, 3], [1, 4, 6], list(range(7))):
+        expected = utilities[S].sum() + W[S].max(axis=0).sum() - W[S].sum()
+        assert f.set_value(S) == pytest.approx(expected)
+    assert min(f.set_value([i]) for i in range(7)) >= 0.0
+    assert f.set_value(range(7)) < max(f.set_value([i]) for i in range(7))
+    first, second = islice(paper_instances("flid", repeats=1, sizes=(8, 10)), 2)
+    assert (first.f.n, second.f.n, first.family) == (8, 10, "flid")
+
+
+@pytest.mark.parametrize("make", [*FAMILIES.values(), *EXTRA_FAMILIES.values()], ids=[*FAMILIES, *EXTRA_FAMILIES])
 def test_seeds(make):
     first, again, other = (make(5, 3, seed)[1].A for seed in (1, 1, 2))
     assert np.array_equal(first, again)

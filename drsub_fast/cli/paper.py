@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from drsub_fast.engine.jit import cache_folder
 from drsub_fast.experiments import choices, debates, digits, synthetic
-from drsub_fast.instances import FAMILIES, PAPER_REPEATS, PAPER_ROWS, PAPER_SIZES
+from drsub_fast.instances import EXTRA_FAMILIES, FAMILIES, PAPER_REPEATS, PAPER_ROWS, PAPER_SIZES
 from drsub_fast.methods import METHODS
 
 INTERRUPTED = 130
@@ -39,7 +39,7 @@ def _family(text):
     synthetic = list(FAMILIES)
     if text.isdigit() and 1 <= int(text) <= len(synthetic):
         return synthetic[int(text) - 1]
-    names = [*synthetic, *DATA_FAMILIES]
+    names = [*synthetic, *EXTRA_FAMILIES, *DATA_FAMILIES]
     if text in names:
         return text
     raise argparse.ArgumentTypeError(
@@ -51,7 +51,8 @@ def add_arguments(parser: Any) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument(
         "--families", nargs="+", type=_family, default=list(FAMILIES), metavar="FAMILY",
-        help=f"1 to 4, or {', '.join(FAMILIES)}, all by default; {' and '.join(DATA_FAMILIES)} need scikit-learn",
+        help=f"1 to 4, or {', '.join(FAMILIES)}, all by default; {', '.join(EXTRA_FAMILIES)}, which is drawn alike; "
+        f"{', '.join(DATA_FAMILIES)}, which need scikit-learn",
     )  # fmt: skip
     parser.add_argument(
         "--data", type=Path, metavar="FILE", help="statements for debates: JSON lines with speaker, date and text"
