@@ -1,6 +1,6 @@
 """Pipage: a fractional point becomes a 0/1 vector by moves along lines on which the constraint stays as tight.
 
-A rule says which end of a line to go to: `rising_end` and `better_end` keep the value of f, `random_end` keeps the
+A rule says which end of a line to go to: `rising_end` and `better_end` keep the value of f, `RandomEnd` keeps the
 expectation of every entry.
 
 Items of disjoint groups (a budget, a partition matroid, a knapsack) move in pairs within a group, along
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
@@ -32,7 +33,10 @@ def can_pipage(P: FeasibleSet) -> bool:
 
 
 def pipage(P: FeasibleSet, x: Any, choose: Any) -> Any:
-    """A 0/1 point of P from x in P; ``choose(x, up, down, room_up, room_down)`` takes one end of every line.
+    """A 0/1 point of P from x in P.
+
+    ``choose(x, items, direction, room_up, room_down)`` says of every line from x, along ``direction`` at ``items``,
+    whether to go up it, as far as there is room, or else down.
 
     Raises
     ------
@@ -58,8 +62,13 @@ def pipage(P: FeasibleSet, x: Any, choose: Any) -> Any:
 def better_end(g: Any) -> Any:
     """The end of larger value."""
 
-    def choose(x, up, down, room_up, room_down):
-        return up if g.value(up) >= g.value(down) else down
+    def choose(x, items, direction, room_up, room_down):
+        here, values = x[items], []
+        for step in (room_up, -room_down):
+            _move(x, items, direction, step)
+            values.append(g.value(x))
+            x[items] = here
+        return values[0] >= values[1]
 
     return choose
 
@@ -67,28 +76,26 @@ def better_end(g: Any) -> Any:
 def rising_end(g: Any) -> Any:
     """The end towards which f rises at x: f is convex along the line, so it is no less there than at x."""
 
-    def choose(x, up, down, room_up, room_down):
+    def choose(x, items, direction, room_up, room_down):
         if room_up == 0.0 or room_down == 0.0:
-            return up if room_down == 0.0 else down
-        moved = np.flatnonzero(up - down)
-        return up if g.value_and_gradient(x)[1][moved] @ (up - down)[moved] >= 0.0 else down
+            return room_down == 0.0
+        return g.value_and_gradient(x)[1][items] @ direction >= 0.0
 
     return choose
 
 
-def random_end(rng: Any) -> Any:
+class RandomEnd:
     """A random end, the present point in expectation."""
 
-    def choose(x, up, down, room_up, room_down):
-        return up if rng.random() * (room_up + room_down) < room_down else down
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
 
-    return choose
+    def __call__(self, x: Any, items: Any, direction: Any, room_up: float, room_down: float) -> bool:
+        return self.rng.random() * (room_up + room_down) < room_down
 
 
-def _moved(x, items, direction, step):
-    moved = x.copy()
-    moved[items] += step * direction
-    return _snapped(moved)
+def _move(x, items, direction, step):
+    x[items] = _snapped(x[items] + step * direction)
 
 
 def _snapped(x):
@@ -96,23 +103,24 @@ def _snapped(x):
     return np.where(x < INTEGRAL, 0.0, np.where(x > 1.0 - INTEGRAL, 1.0, x))
 
 
+def _go(choose, x, items, direction, room_up, room_down):
+    """Moves x, in place, to the end of a line that the rule chooses."""
+    up = choose(x, items, direction, room_up, room_down)
+    _move(x, items, direction, room_up if up else -room_down)
+
+
 def _by_groups(choose, x, groups, weights, capacity):
     """Pairs within the groups, then the one item of each that is left fractional."""
     fractional = np.flatnonzero((x > 0.0) & (x < 1.0))
-    for group in np.unique(groups[fractional]):
-        members = fractional[groups[fractional] == group].tolist()
-        free = [i for i in members if weights[i] == 0.0]
-        members = [i for i in members if weights[i] > 0.0]
-        while len(members) > 1:
-            i, j = members[-2:]
-            x = _pair(choose, x, i, j, weights)
-            members = members[:-2] + [a for a in (i, j) if 0.0 < x[a] < 1.0]
-        for i in [*free, *members]:
-            others = groups == group
-            others[i] = False
-            fits = weights[others] @ x[others] + weights[i] <= capacity[group] * (1.0 + INTEGRAL)
-            up, down = _moved(x, [i], np.ones(1), 1.0 - x[i]), _moved(x, [i], np.ones(1), -x[i])
-            x = choose(x, up, down, 1.0 - x[i], x[i]) if fits else down
+    fractional = fractional[np.argsort(groups[fractional], kind="stable")]
+    load = np.bincount(groups, weights * x, capacity.size)
+    for members in np.split(fractional, np.flatnonzero(np.diff(groups[fractional])) + 1):
+        free, heavy = members[weights[members] == 0.0], members[weights[members] > 0.0]
+        for i in [*free, *_paired(choose, x, heavy, weights)]:
+            group, before = groups[i], x[i]
+            fits = load[group] + weights[i] * (1.0 - before) <= capacity[group] * (1.0 + INTEGRAL)
+            _alone(choose, x, i, fits)
+            load[group] += weights[i] * (x[i] - before)
     return x
 
 
@@ -129,33 +137,63 @@ def _by_nested_sets(choose, P, x):
     waiting = [[] for _ in range(capacity.size + 1)]
     for j in np.flatnonzero((x > 0.0) & (x < 1.0)):
         waiting[forest.inner[j]].append(j)
-    for s in [*range(capacity.size - 1, -1, -1), -1]:
-        members = waiting[s]
-        if s == -1:  # items outside of all sets, and those that the outermost sets left over
-            for j in members:
-                x = _alone(choose, P, x, j)
-            return x
-        while len(members) > 1:
-            i, j = members[-2:]
-            x = _pair(choose, x, i, j, ones)
-            members = members[:-2] + [a for a in (i, j) if 0.0 < x[a] < 1.0]
-        waiting[forest.parent[s]] += members
+    for s in range(capacity.size - 1, -1, -1):
+        waiting[forest.parent[s]] += _paired(choose, x, waiting[s], ones)
+    for j in waiting[-1]:  # items outside of all sets, and those that the outermost sets left over
+        up = x.copy()
+        up[j] = 1.0
+        _alone(choose, x, j, P.contains(np.floor(up + INTEGRAL)))
     return x
 
 
-def _alone(choose, P, x, j):
-    """The end of larger value for one fractional item, 1 only if it fits."""
-    up, down = _moved(x, [j], np.ones(1), 1.0 - x[j]), _moved(x, [j], np.ones(1), -x[j])
-    return choose(x, up, down, 1.0 - x[j], x[j]) if P.contains(np.floor(up + INTEGRAL)) else down
+def _alone(choose, x, j, fits):
+    """An end of the unit interval for one fractional item, 1 only if it fits."""
+    if fits:
+        _go(choose, x, np.array([j]), np.ones(1), 1.0 - x[j], x[j])
+    else:
+        x[j] = 0.0
 
 
-def _pair(choose, x, i, j, weights):
-    """Weight goes from one item to the other until one of them is 0 or 1."""
-    direction = np.array([1.0 / weights[i], -1.0 / weights[j]])
-    room_up = min((1.0 - x[i]) * weights[i], x[j] * weights[j])
-    room_down = min(x[i] * weights[i], (1.0 - x[j]) * weights[j])
-    up, down = _moved(x, [i, j], direction, room_up), _moved(x, [i, j], direction, -room_down)
-    return choose(x, up, down, room_up, room_down)
+def _paired(choose, x, members, weights):
+    """Items of one group exchange weight in pairs, until at most one of them, which is returned in a list, is left."""
+    members = list(members)
+    if isinstance(choose, RandomEnd) and len(members) > 1:
+        left = _random_pairs(x, np.array(members, dtype=np.int64), weights, choose.rng.random(len(members)), INTEGRAL)
+        return [left] if left >= 0 else []
+    while len(members) > 1:
+        i, j = members[-2:]
+        direction = np.array([1.0 / weights[i], -1.0 / weights[j]])
+        room_up = min((1.0 - x[i]) * weights[i], x[j] * weights[j])
+        room_down = min(x[i] * weights[i], (1.0 - x[j]) * weights[j])
+        _go(choose, x, np.array([i, j]), direction, room_up, room_down)
+        members = members[:-2] + [a for a in (i, j) if 0.0 < x[a] < 1.0]
+    return members
+
+
+@kernel
+def _random_pairs(x, members, weights, uniforms, integral):
+    """`_paired` at random ends, in place; the item that is left fractional, or -1."""
+    left = -1
+    for t in range(members.size):
+        i = members[t]
+        if left < 0:
+            left = i
+            continue
+        j, w, v = left, weights[i], weights[left]
+        room_up = min((1.0 - x[i]) * w, x[j] * v)
+        room_down = min(x[i] * w, (1.0 - x[j]) * v)
+        step = room_up if uniforms[t] * (room_up + room_down) < room_down else -room_down
+        x[i] += step / w
+        x[j] -= step / v
+        left = -1
+        for a in (i, j):
+            if x[a] < integral:
+                x[a] = 0.0
+            elif x[a] > 1.0 - integral:
+                x[a] = 1.0
+            else:
+                left = a
+    return left
 
 
 def _by_lines(choose, P, x):
@@ -174,8 +212,7 @@ def _by_lines(choose, P, x):
         odd, even = line[0::2], line[1::2]
         room_up = min((1.0 - x[odd]).min(), x[even].min(initial=1.0))
         room_down = min(x[odd].min(), (1.0 - x[even]).min(initial=1.0))
-        up, down = _moved(x, line, direction, room_up), _moved(x, line, direction, -room_down)
-        x = choose(x, up, down, room_up, room_down)
+        _go(choose, x, line, direction, room_up, room_down)
 
 
 def _cycle_or_path(left, right, edges):

@@ -27,7 +27,7 @@ from drsub_fast._checks import as_count, as_flag, as_items, as_seed, as_vector, 
 from drsub_fast._records import Record
 from drsub_fast.discrete.moves import improved
 from drsub_fast.discrete.packing import as_packing, require_down_closed
-from drsub_fast.discrete.pipage import INTEGRAL, better_end, can_pipage, pipage, random_end, rising_end
+from drsub_fast.discrete.pipage import INTEGRAL, RandomEnd, better_end, can_pipage, pipage, rising_end
 from drsub_fast.discrete.set_function import as_set_function
 from drsub_fast.discrete.set_greedy import lazy_choice
 from drsub_fast.objectives.base import Objective
@@ -273,7 +273,7 @@ def _best_draw(g, P, family, x, n_draws, rng):
     """The best of several random sets, drawn with the marginals x where pipage applies."""
     best, best_value = np.zeros(family.n), -np.inf
     for _ in range(n_draws):
-        chosen = pipage(P, x, random_end(rng)) if can_pipage(P) else _independent_draw(family, x, rng)
+        chosen = pipage(P, x, RandomEnd(rng)) if can_pipage(P) else _independent_draw(family, x, rng)
         value = g.value(chosen)
         if value > best_value:
             best, best_value = chosen, value

@@ -7,7 +7,7 @@ import pytest
 
 import drsub_fast as ds
 from drsub_fast.discrete import rounding
-from drsub_fast.discrete.pipage import can_pipage, pipage, random_end
+from drsub_fast.discrete.pipage import RandomEnd, can_pipage, pipage
 
 N = 12
 
@@ -77,7 +77,7 @@ def test_randomized_rounding_keeps_the_marginals():
     rng = np.random.default_rng(3)
     for P in bipartite_sets(rng)[2:4]:
         x = fractional_point(P, rng)
-        n_draws, choose = 2000, random_end(np.random.default_rng(4))
+        n_draws, choose = 2000, RandomEnd(np.random.default_rng(4))
         mean = np.mean([pipage(P, x, choose) for _ in range(n_draws)], axis=0)
         # Four standard deviations of a mean of 0/1 draws.
         assert np.abs(mean - x).max() <= 4.0 * np.sqrt(0.25 / n_draws)

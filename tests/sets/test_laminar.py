@@ -102,9 +102,9 @@ def test_random_rounding_keeps_the_marginals():
     rng = np.random.default_rng(5)
     P = ds.LaminarMatroid([range(6), range(3), [0, 1]], [3, 2, 1])
     x = np.array([0.5, 0.3, 0.7, 0.5, 0.6, 0.4])
-    from drsub_fast.discrete.pipage import pipage, random_end
+    from drsub_fast.discrete.pipage import RandomEnd, pipage
 
-    mean = np.mean([pipage(P, x, random_end(rng)) for _ in range(2000)], axis=0)
+    mean = np.mean([pipage(P, x, RandomEnd(rng)) for _ in range(2000)], axis=0)
     assert np.abs(mean - x).max() <= 4.0 * np.sqrt(0.25 / 2000)
 
 
