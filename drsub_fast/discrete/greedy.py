@@ -91,21 +91,21 @@ class _Active:
     def _best_at_hand(self, load, floor):
         if not self.taken:
             return -1, -np.inf
-        eligible = self.open if floor <= 0.0 else self.open & (self.squared > floor)
-        if not self.family.is_count:
-            at = np.flatnonzero(eligible)
-            fits = self.family.fit(load, self.items[at])
-            self.open[at[~fits]] = False  # loads only grow: it will never fit again
-            at = at[fits]
-        score = np.where(eligible, self.score(self.squared, self.items), -np.inf) if self.family.is_count else None
-        if score is None:
-            if not at.size:
-                return -1, -np.inf
-            scores = self.score(self.squared[at], self.items[at])
-            best = int(scores.argmax())
-            return int(at[best]), float(scores[best])
-        place = int(score.argmax())
-        return (place, float(score[place])) if score[place] > -np.inf else (-1, -np.inf)
+        if self.family.is_count:
+            score = np.where(self.open, self.score(self.squared, self.items), -np.inf)
+            place = int(score.argmax())
+            # Scores rise with squared gains: where the best is too small, all are.
+            found = score[place] > -np.inf and self.squared[place] > floor
+            return (place, float(score[place])) if found else (-1, -np.inf)
+        at = np.flatnonzero(self.open if floor <= 0.0 else self.open & (self.squared > floor))
+        fits = self.family.fit(load, self.items[at])
+        self.open[at[~fits]] = False  # loads only grow: it will never fit again
+        at = at[fits]
+        if not at.size:
+            return -1, -np.inf
+        scores = self.score(self.squared[at], self.items[at])
+        best = int(scores.argmax())
+        return int(at[best]), float(scores[best])
 
     def _take_up(self, more):
         """Adds the next items, with the coefficients that they would have by now."""

@@ -65,11 +65,21 @@ def _maxima_evaluate(params, work, x):
     grad, gains = work.grad, work.gains
     items, weights, pointers = params.items, params.weights, params.pointers
     value = 0.0
+    n_sure = 0
     for i in range(x.size):
         value += params.linear[i] * x[i]
         grad[i] = params.linear[i]
+        n_sure += x[i] == 1.0
     for d in range(pointers.size - 1):
         first, end = pointers[d], pointers[d + 1]
+        if n_sure > 1:
+            # Nothing after the second item that is surely chosen matters: of k such items of n, two in k are looked at.
+            seen = 0
+            for k in range(first, end):
+                seen += x[items[k]] == 1.0
+                if seen == 2:
+                    end = k + 1
+                    break
         gain = 0.0
         after = 0.0
         for k in range(end - 1, first - 1, -1):
