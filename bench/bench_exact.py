@@ -10,18 +10,16 @@ seconds. Ratios are of processor time.
 """
 
 import argparse
-import importlib.util
-import math
 import time
-from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 import drsub_fast as ds
+from drsub_fast.experiments.peers import GLOBAL, Proof, installed, scip
 from drsub_fast.instances import quadratic_exponential, quadratic_uniform
 from drsub_fast.proofs.kkt_milp import kkt_milp
-from drsub_fast.proofs.program import magnitude, quadratic_program
+from drsub_fast.proofs.program import quadratic_program
 from drsub_fast.proofs.search import Incumbent, Limits
 
 GAP = 1e-6
@@ -29,19 +27,6 @@ INSTANCES = [
     (family, n, m) for family in (quadratic_uniform, quadratic_exponential) for n in (8, 12, 16) for m in (n // 2, n)
 ]
 LAYOUT = "{:32}{:24}{:>6}{:>12}{:>12}{:>9}  {}"
-
-
-class Proof(NamedTuple):
-    """What one run proved: f(x) at its best point, an upper bound and the nodes it took."""
-
-    value: float
-    bound: float
-    nodes: int
-
-    @property
-    def gap(self):
-        """What is left between the two, relative to the value; infinite without a point other than 0."""
-        return max(0.0, self.bound - self.value) / abs(self.value) if self.value else math.inf
 
 
 def by_package(method):
@@ -61,32 +46,12 @@ def by_published_milp(f, P, limit):
 
 
 def by_scip(f, P, limit):
-    """SCIP's own spatial branch and bound; its tolerances are absolute, so variables and values are scaled to 1."""
-    import pyscipopt
-
-    program = quadratic_program(f, P)
-    scale = magnitude(program)
-    H, h = (program.H * np.outer(P.upper, P.upper) / scale).tolist(), (program.h * P.upper / scale).tolist()
-    A = (P.A * P.upper / P.b[:, None]).tolist()
-    model = pyscipopt.Model()
-    model.hideOutput()
-    model.setParam("limits/gap", GAP)
-    model.setParam("limits/time", limit)
-    x = [model.addVar(lb=0.0, ub=1.0) for _ in h]
-    value = model.addVar(lb=None)
-    for row in A:
-        model.addCons(pyscipopt.quicksum(a * v for a, v in zip(row, x, strict=True)) <= 1.0)
-    quadratic = pyscipopt.quicksum(0.5 * H[i][j] * x[i] * x[j] for i in range(f.n) for j in range(f.n))
-    model.addCons(value <= quadratic + pyscipopt.quicksum(a * v for a, v in zip(h, x, strict=True)))
-    model.setObjective(value, "maximize")
-    model.optimize()
-    point = P.upper * np.clip([model.getVal(v) for v in x], 0.0, 1.0)
-    return Proof(f.value(point), scale * model.getDualbound() + f.c, model.getNTotalNodes())
+    return scip(f, P, GAP, limit)()
 
 
 OURS = by_package("doubly-nonnegative")
 OTHERS = {"KKT MILP, published": by_published_milp, "KKT MILP, strengthened": by_package("kkt-milp")}
-if importlib.util.find_spec("pyscipopt") is not None:
+if installed(GLOBAL):
     OTHERS = {"SCIP": by_scip} | OTHERS
 
 

@@ -5,35 +5,14 @@
 The program needs the extra ``rivals``; what is not installed is left out.
 """
 
-import heapq
 import time
-
-import numpy as np
 
 import drsub_fast as ds
 from drsub_fast.experiments.choices import plain_greedy, random_items
+from drsub_fast.experiments.peers import SELECTION, installed, missing
+from drsub_fast.experiments.speed_table import similarities
 
 IMPLS = ["reference", "fast"]
-
-
-def similarities(n, seed=0):
-    """Cosines, at least 0, of n random vectors of 16 entries."""
-    B = np.random.default_rng([n, seed]).standard_normal((n, 16))
-    B /= np.linalg.norm(B, axis=1, keepdims=True)
-    return np.maximum(B @ B.T, 0.0)
-
-
-def plain_lazy_greedy(W, k):
-    """Lazy greedy for facility location in numpy; the value."""
-    cover, heap, chosen = np.zeros(W.shape[1]), [(-gain, i, 0) for i, gain in enumerate(W.sum(axis=1))], 0
-    heapq.heapify(heap)
-    while chosen < k:
-        _, i, seen = heapq.heappop(heap)
-        if seen == chosen:
-            cover, chosen = np.maximum(cover, W[i]), chosen + 1
-        else:
-            heapq.heappush(heap, (-np.maximum(W[i] - cover, 0.0).sum(), i, chosen))
-    return float(cover.sum())
 
 
 class GreedyMap:
@@ -78,52 +57,32 @@ class MapDPP:
 class FacilityLocation:
     """40 of n items by lazy greedy, construction included."""
 
-    params = (IMPLS, [500, 3000])
+    params = (["fast", *(peer.name for peer in SELECTION)], [500, 3000])
     param_names = ("impl", "n")
 
     def setup(self, impl, n):
-        self.W = similarities(n)
-        self.time_greedy(impl, n)
+        W = similarities(n)
+        ways = {peer.name: peer.make for peer in installed(SELECTION)} | {"fast": by_greedy}
+        if impl not in ways:
+            raise NotImplementedError
+        self.choose = ways[impl](W, 40)
+        self.choose()
 
     def time_greedy(self, impl, n):
-        if impl == "reference":
-            plain_lazy_greedy(self.W, 40)
-        else:
-            ds.greedy(ds.Multilinear.facility_location(self.W), 40)
+        self.choose()
+
+    def track_value(self, impl, n):
+        return self.choose()
 
 
-def rivals(W, k):
-    """Functions that choose k items and return F, by name."""
-    found = {
-        "ours": lambda: ds.greedy(ds.Multilinear.facility_location(W), k).value,
-        "numpy": lambda: plain_lazy_greedy(W, k),
-    }
-    try:
-        from apricot import FacilityLocationSelection
-
-        found["apricot-select"] = lambda: (
-            W[FacilityLocationSelection(k, metric="precomputed").fit(W).ranking].max(axis=0).sum()
-        )
-    except ImportError:
-        pass
-    try:
-        from submodlib.functions.facilityLocation import FacilityLocationFunction
-
-        def by_submodlib():
-            function = FacilityLocationFunction(n=len(W), mode="dense", sijs=W, separate_rep=False)
-            chosen = function.maximize(budget=k, optimizer="LazyGreedy", show_progress=False)
-            return W[[item for item, _ in chosen]].max(axis=0).sum()
-
-        found["submodlib"] = by_submodlib
-    except ImportError:
-        pass
-    return found
+def by_greedy(W, k):
+    return lambda: ds.greedy(ds.Multilinear.facility_location(W), k).value
 
 
 def main():
     for n, k in ((1000, 20), (3000, 50)):
         W, seconds, values = similarities(n), {}, {}
-        ways = rivals(W, k)
+        ways = {"ours": by_greedy(W, k)} | {peer.name: peer.make(W, k) for peer in installed(SELECTION)}
         for turn in range(4):
             for name, run in ways.items():
                 began = time.process_time()
@@ -133,7 +92,9 @@ def main():
         ours = min(seconds["ours"])
         for name in ways:
             least = min(seconds[name])
-            print(f"n = {n}, k = {k}, {name:16}{1e3 * least:9.1f} ms {least / ours:6.1f}x  F = {values[name]:.6f}")
+            print(f"n = {n}, k = {k}, {name:20}{1e3 * least:9.1f} ms {least / ours:6.1f}x  F = {values[name]:.6f}")
+
+    print(missing(), end="\n" * bool(missing()))
 
 
 if __name__ == "__main__":

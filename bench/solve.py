@@ -1,6 +1,8 @@
 """Whole solves of 100 steps: time, quality and peak memory beside each other."""
 
+import drsub_fast as ds
 from bench.problems import IMPLS, quadratic_problem, skip_slow_reference, softmax_problem, solver
+from drsub_fast.experiments.peers import GLOBAL, LOCAL, installed
 
 SIZES = [8, 16, 64, 100, 256, 500, 1000]
 METHODS = ["frank-wolfe", "nonmonotone-frank-wolfe", "two-phase-frank-wolfe"]
@@ -87,3 +89,36 @@ class SmallGap:
 
     def track_value(self, method, n):
         return self.solve(self.f, self.P).value
+
+
+class LocalPeers:
+    """The default of maximize beside local solvers that a user could call instead; those not installed are skipped."""
+
+    params = (["maximize", *(peer.name for peer in LOCAL)], [16, 100])
+    param_names = ("impl", "n")
+    timeout = 600
+    warmup_time = 0
+    mine, peers = staticmethod(lambda f, P: lambda: ds.maximize(f, P).value), LOCAL
+
+    def setup(self, impl, n):
+        ways = {peer.name: peer.make for peer in installed(self.peers)} | {self.params[0][0]: self.mine}
+        if impl not in ways:
+            raise NotImplementedError
+        self.solve = ways[impl](*quadratic_problem(n, n // 2))
+        self.solve()
+
+    def time_solve(self, impl, n):
+        self.solve()
+
+    def track_value(self, impl, n):
+        return self.solve()
+
+
+class GlobalPeers(LocalPeers):
+    """A proven maximum, to 1e-6."""
+
+    params = (["global_maximum", *(peer.name for peer in GLOBAL)], [8, 12])
+    mine, peers = staticmethod(lambda f, P: lambda: ds.global_maximum(f, P)), GLOBAL
+
+    def track_value(self, impl, n):
+        return self.solve().value

@@ -71,7 +71,7 @@ def test_interpreted_solves_do_not_import_numba():
 
 
 def test_highspy_is_imported_by_the_oracle_and_the_benchmark_alone():
-    assert _files_that_import("highspy") == {"lp/highs.py", "experiments/speed_table.py"}
+    assert _files_that_import("highspy") == {"lp/highs.py", "experiments/peers.py"}
 
 
 def test_reference_needs_neither_numba_nor_highspy():

@@ -3,7 +3,7 @@
 from typing import Any
 
 from drsub_fast.engine.jit import compiling
-from drsub_fast.experiments import speed_table
+from drsub_fast.experiments import peers, speed_table
 
 DESCRIPTION = "Ratios of the time of other ways to ours, both measured in turn in this run with one BLAS thread."
 
@@ -18,6 +18,8 @@ def run(args: Any) -> Any:
     """Prints the speed table row by row, then how the time of a step grows with n."""
     layout = "{:30}{:26}{:22}{:>12}{:>12}{:>9}  {}"
     print(layout.format("task", "size", "against", "theirs", "ours", "ratio", "values"))
+    if peers.missing():
+        print(peers.missing())
     for row in speed_table.table(args.quick):
         times = [f"{1e3 * t:.4g} ms" for t in (row.baseline_time, row.time)]
         ratio = f"{row.ratio:.{1 if row.ratio < 10.0 else 0}f}x"

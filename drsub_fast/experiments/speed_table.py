@@ -1,8 +1,8 @@
 """The speed table of `drsub-fast bench`: ratios to what a user would write otherwise, measured here and now.
 
 Each row times both sides in turn, one BLAS thread, after uncounted calls, and compares medians; values
-must agree, or the row says so. Three baselines: the numpy loop with a cold linear program per step
-(`drsub_fast.reference`), the same loop around one warm HiGHS model, and SciPy's SLSQP.
+must agree, or the row says so. The baselines are those of `drsub_fast.experiments.peers`, as far as they are installed,
+and last the numpy loop with a cold linear program per step (`drsub_fast.reference`).
 """
 
 import math
@@ -11,21 +11,30 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-import highspy
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import Bounds, minimize
 from threadpoolctl import threadpool_limits
 
 from drsub_fast import reference
+from drsub_fast.discrete.set_greedy import greedy
 from drsub_fast.engine.jit import kernel
+from drsub_fast.experiments.peers import (
+    GLOBAL,
+    LOCAL,
+    SELECTION,
+    Peer,
+    WarmModel,
+    installed,
+    nonmonotone_by_warm_model,
+    softmax_by_numpy,
+    softmax_slsqp,
+)
 from drsub_fast.kernels import contract, evaluate, lmo, objective_work, prepare
 from drsub_fast.kernels import set_work as set_work_of
 from drsub_fast.methods import maximize
-from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.multilinear import Multilinear
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
-from drsub_fast.sets.base import FeasibleSet
+from drsub_fast.proofs.global_optimum import global_maximum
 from drsub_fast.sets.budget import Budget
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.continuous_greedy import nonmonotone_frank_wolfe
@@ -101,97 +110,19 @@ def quadratic_problem(n: int, m: int, seed: int, concave: float = 0.0) -> Any:
     return Quadratic(H, -0.2 * H @ P.upper), P
 
 
+def similarities(n: int, seed: int = 0) -> Any:
+    """Cosines, at least 0, of n random vectors of 16 entries."""
+    B = np.random.default_rng([n, seed]).standard_normal((n, 16))
+    B /= np.linalg.norm(B, axis=1, keepdims=True)
+    return np.maximum(B @ B.T, 0.0)
+
+
 def softmax_problem(n: int, seed: int) -> Any:
     """Eigenvalues of L uniform on [0, 6], budget min(20, n/2)."""
     rng = np.random.default_rng(seed)
     Q, _ = np.linalg.qr(rng.standard_normal((n, n)))
     L = (Q * rng.uniform(0.0, 6.0, n)) @ Q.T
     return Softmax((L + L.T) / 2), Budget(min(20, n // 2), np.ones(n))
-
-
-class WarmModel:
-    """A HiGHS model as a careful user would drive it from Python."""
-
-    model: Any
-    columns: NDArray[np.int64]
-    lower: NDArray[np.float64]
-
-    def __init__(self, P: FeasibleSet) -> None:
-        n, m = P.n, P.m
-        model = self.model = highspy._core._Highs()
-        for name, value in {"output_flag": False, "solver": "simplex", "presolve": "off", "parallel": "off"}.items():
-            model.setOptionValue(name, value)
-        start = np.arange(0, m * n + 1, m, dtype=np.int32)
-        index = np.tile(np.arange(m, dtype=np.int32), n)
-        model.passModel(
-            n, m, m * n, 1, -1, 0.0, np.zeros(n), np.zeros(n), np.array(P.upper), np.full(m, -np.inf), P.b,
-            start, index, P.A.T.ravel(), np.zeros(n, dtype=np.int32),
-        )  # fmt: skip
-        self.columns = np.arange(n, dtype=np.int32)
-        self.lower = np.zeros(n)
-
-    def lmo(self, g: Any, upper: Any) -> Any:
-        self.model.changeColsCost(g.size, self.columns, g)
-        self.model.changeColsBounds(g.size, self.columns, self.lower, upper)
-        self.model.run()
-        return np.fromiter(self.model.getSolution().col_value, float, g.size)
-
-
-def nonmonotone_by_warm_model(f: Objective, P: FeasibleSet, steps: Any) -> Any:
-    """Algorithm 2 in numpy around one warm HiGHS model; the value reached."""
-    model, H, h, x = WarmModel(P), f.H, f.h, np.zeros(P.n)
-    for _ in range(steps):
-        x += model.lmo(H @ x + h, np.maximum(P.upper - x, 0.0)) / steps
-    return 0.5 * x @ H @ x + h @ x + f.c
-
-
-def softmax_in_numpy(f: Objective) -> Any:
-    """Value and gradient of a softmax extension by numpy, as a function of x."""
-    unit = np.eye(f.n)
-    D = f.L - unit
-
-    def value_and_gradient(x):
-        M = unit + x[:, None] * D
-        return np.linalg.slogdet(M)[1], np.einsum("ij,ji->i", D, np.linalg.inv(M))
-
-    return value_and_gradient
-
-
-def softmax_by_numpy(f: Objective, P: FeasibleSet, steps: Any) -> Any:
-    """Algorithm 2 in numpy for a softmax extension over a budget set, oracle by sorting; the value at every iterate."""
-    value_and_gradient, x, values = softmax_in_numpy(f), np.zeros(f.n), []
-    for _ in range(steps):
-        value, g = value_and_gradient(x)
-        values.append(value)
-        order = np.argsort(-g)
-        room = np.where(g > 0.0, np.maximum(P.upper - x, 0.0), 0.0)[order]
-        x[order] += np.clip(P.k - (np.cumsum(room) - room), 0.0, room) / steps
-    return [*values, value_and_gradient(x)[0]]
-
-
-def slsqp(f: Objective, P: FeasibleSet) -> Any:
-    """SciPy's SLSQP from 0."""
-    H, h = f.H, f.h
-    return minimize(
-        lambda x: -(0.5 * x @ H @ x + h @ x), np.zeros(P.n), jac=lambda x: -(H @ x + h), method="SLSQP",
-        bounds=Bounds(0.0, P.upper), options={"maxiter": 500, "ftol": 1e-9},
-        constraints=[{"type": "ineq", "fun": lambda x: P.b - P.A @ x, "jac": lambda x: -P.A}],
-    )  # fmt: skip
-
-
-def softmax_slsqp(f: Objective, P: FeasibleSet) -> Any:
-    """SciPy's SLSQP from 0 for a softmax extension over a budget set."""
-    value_and_gradient = softmax_in_numpy(f)
-
-    def loss(x):
-        value, g = value_and_gradient(x)
-        return -value, -g
-
-    return minimize(
-        loss, np.zeros(f.n), jac=True, method="SLSQP", bounds=Bounds(0.0, P.upper),
-        options={"maxiter": 500, "ftol": 1e-9},
-        constraints=[{"type": "ineq", "fun": lambda x: P.k - x.sum(), "jac": lambda x: -np.ones(f.n)}],
-    )  # fmt: skip
 
 
 def _agreement(mine, theirs):
@@ -234,27 +165,53 @@ def warm_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
         yield Row("nonmonotone_frank_wolfe", f"{n} x {m}", "numpy + warm HiGHS", theirs, mine, note)
 
 
-def gap_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
-    """Time to a certified gap of 1e-6 |f| against SLSQP, and maximize against SLSQP."""
+def gap_rows(sizes: Any, seconds: Any, peers: tuple[Peer, ...] = LOCAL) -> Generator[Any, None, None]:
+    """Time to a certified gap of 1e-6 |f|, and of maximize, against local solvers."""
     for n in sizes:
         for concave, kind in ((0.0, "vertex optimum"), (0.2, "interior face")):
             f, P = quadratic_problem(n, n // 2, seed=n, concave=concave)
-            answer = slsqp(f, P)
-            tol = 1e-6 * abs(answer.fun)
-            theirs, mine, best = interleaved_medians(
-                [
-                    lambda: slsqp(f, P),
-                    lambda: fully_corrective_frank_wolfe(f, P, tol=tol, max_iter=5000),
-                    lambda: maximize(f, P),
-                ],
+            rivals = {peer.name: peer.make(f, P) for peer in installed(peers)}
+            values = {name: solve() for name, solve in rivals.items()}
+            options = {"tol": 1e-6 * max(values.values()), "max_iter": 5000}
+            *theirs, mine, best = interleaved_medians(
+                [*rivals.values(), lambda: fully_corrective_frank_wolfe(f, P, **options), lambda: maximize(f, P)],
                 seconds,
             )
-            r = fully_corrective_frank_wolfe(f, P, tol=tol, max_iter=5000)
-            size = f"{n} x {n // 2}, {kind}"
-            note = f"gap {r.fw_gap / abs(r.value):.0e} |f|"
-            yield Row("fully_corrective_frank_wolfe", size, "SciPy SLSQP", theirs, mine, note)
-            lead = maximize(f, P).value / -answer.fun - 1.0
-            yield Row("maximize", size, "SciPy SLSQP", theirs, best, f"value {lead:+.2%}")
+            r, top, size = (
+                fully_corrective_frank_wolfe(f, P, **options),
+                maximize(f, P).value,
+                f"{n} x {n // 2}, {kind}",
+            )
+            for name, their_time in zip(rivals, theirs, strict=True):
+                lead = f"value {top / values[name] - 1.0:+.2%}"
+                yield Row("maximize", size, name, their_time, best, lead)
+            for name, their_time in zip(rivals, theirs, strict=True):
+                note = f"gap {r.fw_gap / abs(r.value):.0e} |f|, value {r.value / values[name] - 1.0:+.2%}"
+                yield Row("fully_corrective_frank_wolfe", size, name, their_time, mine, note)
+
+
+def global_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+    """Time to a global maximum that is proved to 1e-6."""
+    for n, m in sizes:
+        f, P = quadratic_problem(n, m, seed=n)
+        for peer in installed(GLOBAL):
+            prove = peer.make(f, P)
+            theirs, mine = interleaved_medians([prove, lambda: global_maximum(f, P)], seconds, least=1)
+            yield Row("global_maximum", f"{n} x {m}", peer.name, theirs, mine,
+                      _agreement(global_maximum(f, P).value, prove().value))  # fmt: skip
+
+
+def selection_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+    """k items of large facility location: lazy greedy, the construction of the function included."""
+    for n, k in sizes:
+        W = similarities(n)
+        for peer in installed(SELECTION):
+            choose = peer.make(W, k)
+            theirs, mine = interleaved_medians(
+                [choose, lambda: greedy(Multilinear.facility_location(W), k)], seconds, least=1
+            )
+            lead = greedy(Multilinear.facility_location(W), k).value / choose() - 1.0
+            yield Row("greedy, facility location", f"{k} of {n}", peer.name, theirs, mine, f"value {lead:+.2%}")
 
 
 def softmax_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
@@ -273,16 +230,17 @@ def softmax_gap_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     """Softmax over a budget set: time to a gap of 1e-6 |f| against SLSQP, and maximize against SLSQP."""
     for n in sizes:
         f, P = softmax_problem(n, seed=n)
-        answer = softmax_slsqp(f, P)
-        options = {"step_size": "spectral", "tol": 1e-6 * abs(answer.fun), "max_iter": 1000}
+        solve = softmax_slsqp(f, P)
+        value = solve()
+        options = {"step_size": "spectral", "tol": 1e-6 * abs(value), "max_iter": 1000}
         theirs, mine, best = interleaved_medians(
-            [lambda: softmax_slsqp(f, P), lambda: projected_gradient(f, P, **options), lambda: maximize(f, P)],
+            [solve, lambda: projected_gradient(f, P, **options), lambda: maximize(f, P)],
             seconds, least=1 if n > 200 else 3,
         )  # fmt: skip
         r, size = projected_gradient(f, P, **options), f"softmax, n = {n}"
         note = f"gap {r.fw_gap / abs(r.value):.0e} |f|"
         yield Row("projected_gradient, spectral", size, "SciPy SLSQP", theirs, mine, note)
-        lead = maximize(f, P).value / -answer.fun - 1.0
+        lead = maximize(f, P).value / value - 1.0
         yield Row("maximize", size, "SciPy SLSQP", theirs, best, f"value {lead:+.2%}")
 
 
@@ -341,12 +299,14 @@ def growth(sizes: Any, seconds: Any) -> tuple[tuple[float, ...], list[Any], list
 
 
 def table(quick: bool = False) -> Generator[Any, None, None]:
-    """Rows of the whole table, one by one, the strongest baselines first."""
+    """Rows of the whole table, one by one, the strongest baselines first and the cold linear programs last."""
     seconds = 0.5 if quick else 3.0
     sizes = [(16, 16), (100, 100)] + ([] if quick else [(500, 250), (1000, 500)])
     with threadpool_limits(1):
         yield from gap_rows([16, 100] + ([] if quick else [200]), seconds)
         yield from softmax_gap_rows([16, 128], seconds)
+        yield from global_rows([(8, 4)] + ([] if quick else [(12, 6), (16, 8)]), seconds)
+        yield from selection_rows([(1000, 20)] + ([] if quick else [(3000, 50)]), seconds)
         yield from warm_rows(sizes, seconds)
         yield from softmax_rows([16, 128] + ([] if quick else [512, 1024]), seconds)
         yield from first_lp_rows([(200, 200), (500, 500)] + ([] if quick else [(1000, 500), (1000, 1000)]), seconds)

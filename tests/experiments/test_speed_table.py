@@ -5,7 +5,7 @@ import math
 import pytest
 
 from drsub_fast.cli.command import main
-from drsub_fast.experiments import speed_table
+from drsub_fast.experiments import peers, speed_table
 
 
 def test_rows_compare_equal_values():
@@ -16,18 +16,34 @@ def test_rows_compare_equal_values():
         *speed_table.softmax_rows([6], seconds=0.0),
         *speed_table.softmax_gap_rows([6], seconds=0.0),
         *speed_table.first_lp_rows([(6, 4)], seconds=0.0),
+        *speed_table.global_rows([(4, 2)], seconds=0.0),
+        *speed_table.selection_rows([(12, 3)], seconds=0.0),
     ]
     assert {row.baseline for row in rows} >= {
         "numpy + cold linprog",
         "numpy + warm HiGHS",
         "numpy, oracle by sorting",
         "SciPy SLSQP",
+        "SciPy trust-constr",
+        "lazy greedy in numpy",
         "HiGHS, cold",
     }
     for row in rows:
         assert row.ratio == row.baseline_time / row.time
         if row.agreement.startswith("values within"):
-            assert float(row.agreement.split()[-1]) < 1e-9
+            assert float(row.agreement.split()[-1]) < (1e-5 if row.task == "global_maximum" else 1e-9)
+        if row.task.startswith("greedy"):
+            assert row.agreement == "value +0.00%"
+
+
+def test_peers_that_are_not_installed_are_left_out_by_name(monkeypatch):
+    absent = peers.Peer("Nobody", "no_such_module", "rivals", None)
+    assert peers.installed((absent, *peers.SELECTION[:1])) == [peers.SELECTION[0]]
+    for kind in ("LOCAL", "GLOBAL", "SELECTION"):
+        monkeypatch.setattr(peers, kind, (absent,) if kind == "LOCAL" else ())
+    assert "Nobody; pip install 'drsub_fast[rivals]', in a checkout '.[rivals]'" in peers.missing()
+    monkeypatch.setattr(peers, "LOCAL", ())
+    assert peers.missing() == ""
 
 
 def test_growth_fits_exponents():
