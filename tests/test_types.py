@@ -98,3 +98,22 @@ def test_every_public_function_and_method_is_annotated(name):
     missing = {name: _annotated(function) for name, function in functions.items() if _annotated(function)}
     missing = {name: names for name, names in missing.items() if names not in (["cls"], [])}
     assert missing == {}
+
+
+def _documented_parameters(text):
+    """What a docstring calls the type of each parameter."""
+    section = re.search(r"Parameters\n-+\n(.*?)(\n\n[A-Z]\w+\n-+|\Z)", text, re.DOTALL)
+    entries = re.findall(r"^(\w[\w, ]*?) : (.*)$", section[1] if section else "", re.MULTILINE)
+    return {name: kind for names, kind in entries for name in names.split(", ")}
+
+
+@pytest.mark.parametrize("name", [name for name in ds.__all__ if callable(getattr(ds, name))])
+def test_annotations_take_what_the_docstring_promises(name):
+    item = getattr(ds, name)
+    for parameter, kind in _documented_parameters(inspect.getdoc(item)).items():
+        annotation = str(inspect.signature(item).parameters[parameter].annotation)
+        if "Any" in annotation:
+            continue
+        assert "array" not in kind or re.search("ArrayLike|_SupportsArray|Sequence|Iterable", annotation), parameter
+        assert " or " not in kind or not re.fullmatch("<class '(int|float|str)'>", annotation), parameter
+        assert "optional" not in kind or "None" in annotation, parameter

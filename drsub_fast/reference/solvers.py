@@ -190,7 +190,7 @@ def two_phase_frank_wolfe(
     *,
     max_iter: Any = 100,
     tol: Any = None,
-    subroutine: str = "frank-wolfe",
+    subroutine: str | Callable[..., Any] = "frank-wolfe",
     lmo: Callable[..., Any] | None = None,
     **options: Any,
 ) -> "ReferenceResult":

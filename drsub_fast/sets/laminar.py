@@ -142,7 +142,7 @@ register_set(LaminarParams, set_size=_size, set_carve=_carve, lmo=_lmo, project=
 
 
 class LaminarMatroid(Polytope):
-    """Laminar matroid polytope: a capacity for every set of a nested family.
+    """Laminar matroid polytope {x : 0 <= x <= upper, sum_{j in S_i} x_j <= capacities_i} of nested sets S_i.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class LaminarMatroid(Polytope):
     sets: Any
     capacities: NDArray[np.float64]
 
-    def __init__(self, sets: Any, capacities: ArrayLike, upper: float = 1.0) -> None:
+    def __init__(self, sets: Any, capacities: ArrayLike, upper: ArrayLike = 1.0) -> None:
         shape = as_numbers(upper, "upper").shape
         A = _membership(sets, shape[0] if len(shape) == 1 else None)
         capacities = as_vector(capacities, "capacities", n=A.shape[0])

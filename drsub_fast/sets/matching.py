@@ -1,4 +1,4 @@
-"""Matching polytope of a bipartite multigraph with node capacities.
+"""Matching polytope {x : 0 <= x <= upper, sum_{edges e at v} x_e <= capacities_v} of a bipartite multigraph.
 
 One variable for every edge; {x : 0 <= x <= upper, sum of x over the edges at a node <= its capacity}. The
 incidence matrix of a bipartite graph is totally unimodular, so with integer capacities and bounds every
@@ -211,7 +211,7 @@ def _as_edges(edges, n_left, n_right):
 
 
 class MatchingPolytope(Polytope):
-    """Matching polytope of a bipartite multigraph with node capacities.
+    """Matching polytope {x : 0 <= x <= upper, sum_{edges e at v} x_e <= capacities_v} of a bipartite multigraph.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ class MatchingPolytope(Polytope):
     capacities: NDArray[np.float64]
 
     def __init__(
-        self, edges: ArrayLike, n_left: int, n_right: int, capacities: float = 1.0, upper: float = 1.0
+        self, edges: ArrayLike, n_left: int, n_right: int, capacities: ArrayLike = 1.0, upper: ArrayLike = 1.0
     ) -> None:
         self.n_left, self.n_right = as_count(n_left, "n_left", lower=1), as_count(n_right, "n_right", lower=1)
         self.left, self.right = _as_edges(edges, self.n_left, self.n_right)

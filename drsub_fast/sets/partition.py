@@ -3,8 +3,6 @@
 With integer capacities and bounds its vertices are integral (a generalised partition matroid).
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -14,7 +12,7 @@ from drsub_fast.sets.knapsack import DisjointKnapsacks
 
 
 class PartitionMatroid(DisjointKnapsacks):
-    """Partition matroid polytope: a capacity for every group of variables.
+    """Partition matroid polytope {x : 0 <= x <= upper, sum_{j in group g} x_j <= capacities_g}.
 
     Parameters
     ----------
@@ -39,7 +37,7 @@ class PartitionMatroid(DisjointKnapsacks):
     array([0., 1., 1., 0.])
     """
 
-    def __init__(self, groups: ArrayLike, capacities: Any, upper: float = 1.0) -> None:
+    def __init__(self, groups: ArrayLike, capacities: ArrayLike, upper: ArrayLike = 1.0) -> None:
         if np.shape(as_numbers(capacities, "capacities")) == ():
             groups = as_labels(groups, "groups")
             capacities = as_number_or_vector(capacities, "capacities", int(groups.max()) + 1)

@@ -43,7 +43,7 @@ def two_phase_frank_wolfe(
     x0: ArrayLike | None = None,
     max_iter: int = 100,
     tol: float | None = None,
-    subroutine: str = "frank-wolfe",
+    subroutine: str | Callable[..., Any] = "frank-wolfe",
     lmo: Literal["auto", "highs", "kernel"] = "auto",
     callback: Callable[..., Any] | None = None,
     callback_every: int = 1,
