@@ -9,11 +9,11 @@
 
 Explicit forms of the paper's bounds (Bian et al. 2017), without the O(.) terms:
 
-* Theorem 1, from f(x_{k+1}) >= (1 - g) f(x_k) + g (1 - g)^k f(x*) - C g^2/2 with g = 1/K (Lemma 2 and smoothness):
+* Theorem 2, from f(x_{k+1}) >= (1 - g) f(x_k) + g (1 - g)^k f(x*) - C g^2/2 with g = 1/K (by smoothness):
   f(x_k) >= (k/K)(1 - 1/K)^(k-1) f(x*) - C/(2K) [1 - (1 - 1/K)^k];
 * Lacoste-Julien's rate of Algorithm 3 with short or exact steps: min_{i <= k} gap_i <= max{2 h_0, C} / sqrt(k + 1), h_0
   the most that f can rise above f(x_0);
-* Proposition 1 and Corollary 1: max{f(x), f(z)} >= [f(x*) - g_P(x) - g_Q(z)]/4 + mu/8 (|x - x*|^2 + |z - z*|^2).
+* Theorem 1, by Proposition 1: max{f(x), f(z)} >= [f(x*) - g_P(x) - g_Q(z)]/4 + mu/8 (|x - x*|^2 + |z - z*|^2).
 """
 
 import math
@@ -127,14 +127,14 @@ def constants(f: Objective, P: FeasibleSet, *, shift: bool = False) -> "Constant
 
 
 def nonmonotone_bound(optimum: float, curvature: float, n_steps: int, k: int | None = None) -> float:
-    """Lower bound on f(x_k) of the non-monotone Frank-Wolfe variant (Theorem 1, explicit form), for f >= 0.
+    """Lower bound on f(x_k) of `nonmonotone_frank_wolfe`, for f >= 0.
 
     Parameters
     ----------
     optimum : float
-        f(x*), at least 0.
+        The maximum f(x*), at least 0.
     curvature : float
-        Bound on C_f(P), such as L D^2.
+        Bound on the curvature C_f(P), in units of f: `Constants.curvature`, or L D^2.
     n_steps : int
         Number of steps K.
     k : int, optional
@@ -148,6 +148,10 @@ def nonmonotone_bound(optimum: float, curvature: float, n_steps: int, k: int | N
     ------
     ValueError
         For a number that is negative or not finite.
+
+    Notes
+    -----
+    Bian et al. 2017, Theorem 2 and Corollary 1, in their explicit form (see the module).
 
     Examples
     --------
@@ -165,14 +169,14 @@ def nonmonotone_bound(optimum: float, curvature: float, n_steps: int, k: int | N
 
 
 def frank_wolfe_gap_bound(rise: float, curvature: float, k: int) -> float:
-    """Upper bound on the smallest gap of Algorithm 3 after k short or exact steps.
+    """Upper bound on the smallest gap of `frank_wolfe` after k short or exact steps.
 
     Parameters
     ----------
     rise : float
-        h_0 >= max f - f(x_0).
+        A bound on max f - f(x_0), in units of f.
     curvature : float
-        Bound on C_f(P).
+        Bound on the curvature C_f(P), in units of f.
     k : int
         Number of steps.
 
@@ -184,6 +188,10 @@ def frank_wolfe_gap_bound(rise: float, curvature: float, k: int) -> float:
     ------
     ValueError
         For a number that is negative or not finite.
+
+    Notes
+    -----
+    Lacoste-Julien, Convergence rate of Frank-Wolfe for non-convex objectives, 2016.
 
     Examples
     --------
@@ -198,18 +206,18 @@ def frank_wolfe_gap_bound(rise: float, curvature: float, k: int) -> float:
 def two_phase_bound(
     optimum: float, gap_x: float, gap_z: float, strong_dr: float = 0.0, distance_x: float = 0.0, distance_z: float = 0.0
 ) -> float:
-    """Lower bound on max{f(x), f(z)} of two stationary points (Proposition 1), for f >= 0.
+    """Lower bound on max{f(x), f(z)}, what `two_phase_frank_wolfe` returns, for f >= 0.
 
     Parameters
     ----------
     optimum : float
-        f(x*).
+        The maximum f(x*).
     gap_x, gap_z : float
-        g_P(x) and g_Q(z).
+        The gap of x over P and that of z over Q = {y in P : y <= u - x}, in units of f.
     strong_dr : float, default 0
-        mu.
+        mu, in units of f per squared unit of x: `Constants.strong_dr`.
     distance_x, distance_z : float, default 0
-        |x - x*| and |z - z*| with z* = (x v x*) - x.
+        |x - x*| and |z - z*| with z* = (x v x*) - x, v being the larger of both in every coordinate.
 
     Returns
     -------
@@ -219,6 +227,10 @@ def two_phase_bound(
     ------
     ValueError
         For a number that is negative or not finite.
+
+    Notes
+    -----
+    Bian et al. 2017, Theorem 1 by Proposition 1: [f(x*) - gap_x - gap_z]/4 + mu/8 (|x - x*|^2 + |z - z*|^2).
 
     Examples
     --------

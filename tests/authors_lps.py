@@ -11,7 +11,9 @@ import pytest
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # classes of its wrapper have no __module__
-    glpk = pytest.importorskip("swiglpk", reason="needs GLPK: pip install 'drsub_fast[authors]'")
+    glpk = pytest.importorskip(
+        "swiglpk", reason="needs GLPK: pip install 'drsub_fast[authors]', in a checkout '.[authors]'"
+    )
 
 
 def octave_lp(direction, A, b, upper):
