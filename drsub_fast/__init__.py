@@ -30,6 +30,7 @@ True
 """
 # ruff: noqa: E402 - what Ctrl-C does to the command is said before the imports, which take their time
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -197,3 +198,7 @@ else:
         if name == "kernels":
             return import_module("drsub_fast.kernels")
         raise AttributeError(f"module 'drsub_fast' has no attribute {name!r}")
+
+
+if "pdoc" in sys.modules:  # which builds the reference pages
+    import_module("drsub_fast.experiments.pages").complete(sys.modules[__name__])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import drsub_fast as ds
+from drsub_fast.experiments import gallery
 
 
 def _public_members(cls):
@@ -84,6 +85,21 @@ def test_the_pages_are_built_without_a_warning(tmp_path):
     assert (run.returncode, run.stderr) == (0, "")
     page = (tmp_path / "drsub_fast.html").read_text()
     assert [name for name in ds.__all__ if f'id="{name}"' not in page and f"{name}.html" not in page] == []
+    pictures = re.findall(r'<img alt="[A-Za-z_ ]+" width="288" height="240" src="data:image/png;base64,[^"]+"/>', page)
+    assert len(pictures) == len(gallery.functions()) + len(gallery.sets())
+    assert "_SupportsArray" not in page
+
+
+def test_every_function_and_set_is_in_the_gallery():
+    shown = {name.partition(".")[0] for name in (*gallery.functions(), *gallery.sets())}
+    kinds = {
+        name
+        for name in ds.__all__
+        if inspect.isclass(getattr(ds, name)) and issubclass(getattr(ds, name), (ds.Objective, ds.FeasibleSet))
+    }
+    assert kinds - shown == {"Objective", "FeasibleSet", "CompiledObjective", "OrthantObjective"}
+    assert all(f.n == 2 for f in gallery.functions().values())
+    assert all(P.n == 3 for P in gallery.sets().values())
 
 
 def test_examples_run():

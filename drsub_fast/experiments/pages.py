@@ -1,0 +1,77 @@
+"""What the reference pages show beside the docstrings, at the time they are built: pictures, chapters, short types.
+
+pdoc reads the docstrings of the objects that it imports, so `complete` changes those, in the process that builds the
+pages alone.
+"""
+
+import importlib.util
+import inspect
+import re
+import sys
+import typing
+from types import ModuleType
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from drsub_fast.experiments.gallery import pictures
+
+#: Words of a docstring by which it sends the reader to its module.
+_SENDS = re.compile(r"[Ss]ee the\s+module|\(see the\s+module\)|the module has")
+
+#: numpy's ``NDArray`` written out.
+_ARRAY = re.compile(r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[numpy\.(\w+)\]\]")
+
+
+class _Shown:
+    """An annotation as the pages are to show it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def short_annotation(annotation: Any) -> Any:
+    """The annotation with numpy's types by their names; others as they are."""
+    members, own = typing.get_args(annotation), typing.get_args(ArrayLike)
+    if members and set(own) <= set(members):
+        rest = [inspect.formatannotation(each) for each in members if each not in own]
+        return _Shown(" | ".join(["ArrayLike", *("None" if each == "NoneType" else each for each in rest)]))
+    text = inspect.formatannotation(annotation)
+    short = re.sub(
+        r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[numpy\.(\w+)\]\]", r"NDArray[\1]", text
+    )
+    return annotation if short == text else _Shown(short)
+
+
+def _functions_of(item):
+    """A function, or the functions that a class defines, properties' getters among them."""
+    if inspect.isfunction(item):
+        return [item]
+    members = [value.fget if isinstance(value, property) else value for value in vars(item).values()]
+    return [f for f in (getattr(value, "__func__", value) for value in members) if inspect.isfunction(f)]
+
+
+def complete(package: ModuleType) -> None:
+    """Adds the gallery to the package's docstring and, where a docstring sends to its module, that module's text.
+
+    Parameters
+    ----------
+    package : module
+        Whose public names are shown.
+    """
+    if importlib.util.find_spec("matplotlib") is not None:
+        package.__doc__ = f"{package.__doc__}\n{pictures()}\n"
+    for name in package.__all__:
+        item = getattr(package, name)
+        if not (inspect.isclass(item) or inspect.isfunction(item)):
+            continue
+        text = inspect.getdoc(item) or ""
+        if _SENDS.search(text):
+            item.__doc__ = f"{text}\n\n**The module**\n\n{inspect.getdoc(sys.modules[item.__module__])}\n"
+        for function in _functions_of(item):
+            function.__annotations__ = {
+                name: short_annotation(annotation) for name, annotation in function.__annotations__.items()
+            }
