@@ -5,9 +5,10 @@ weights; `Simplex` asks for equality. One family of kernels serves them all.
 
 Oracle: in every group, fill the coordinates of largest d_j / w_j > 0 until the capacity is spent, equal ones in
 their order (the continuous knapsack, Dantzig 1957). Weighted selection finds the ratio at which it is spent in
-expected O(s). The ratios of the last two calls say what to expect of this one's: most coordinates are passed with one
-comparison, unless those above leave capacity unused. In a small group the loads of what comes before are summed for
-each item instead, s^2 comparisons without a branch; only where equal ratios share what is left is the selection asked.
+expected O(s). The ratios of the last two calls say between which two to expect this one's: most coordinates are passed
+or filled with one comparison, unless those above exceed the capacity or leave it unused. In a small group the loads of
+what comes before are summed for each item instead, s^2 comparisons without a branch; only where equal ratios share what
+is left is the selection asked.
 With equality the sign of d_j does not matter.
 The projection is in `knapsack_projection`.
 """
@@ -52,29 +53,27 @@ def _carve(params, floats, integers):
 
 
 @kernel
-def _expected_ratio(work, g, floor):
-    """A ratio that the least one of this call will hardly be below: it moves by less than 1.5 times its last move."""
+def _expected_ratios(work, g, floor):
+    """Two ratios that the least one of this call will hardly be below and above: it moves much as the last time."""
     if work.calls[0] < 2:
-        return floor
-    last, before = work.least[g, 0], work.least[g, 1]
-    expected = last - 1.5 * abs(last - before)
-    return expected if expected > floor else floor  # NaN, of infinite ratios, included
+        return floor, math.inf
+    last, move = work.least[g, 0], work.least[g, 0] - work.least[g, 1]
+    low, high = last - 1.5 * abs(move), last + max(0.5 * move, 1.5 * move)
+    # NaN, of infinite ratios, included.
+    return low if low > floor else floor, high if high > floor else math.inf
 
 
 @kernel
 def _above(params, work, g, direction, floor, v):
-    """Number of the items of a group whose ratio is above ``floor``; they are listed, and v is 0 in the group.
-
-    There is no branch at the comparison: how it ends cannot be foreseen.
-    """
+    """Number of the items of a group whose ratio is above ``floor``, which are listed; v is 0 in the group."""
     items, members, weights, count = work.items, params.members, params.weights, 0
     if params.capacity.size == 1:
         # A group that is alone has its members in order: they need not be read.
         for j in range(weights.size):
+            v[j] = 0.0
+        for j in range(weights.size):
             items[count] = j
             count += direction[j] > floor * weights[j]
-        for j in range(weights.size):
-            v[j] = 0.0
         return count
     for i in range(params.start[g], params.start[g + 1]):
         j = members[i]
@@ -85,22 +84,25 @@ def _above(params, work, g, direction, floor, v):
 
 
 @kernel
-def _candidates(params, work, g, direction, upper, floor, v):
-    """(count, load) of the items of a group whose ratio is above ``floor``; v is filled where an item has no weight."""
-    ratio, load, items, weights = work.ratio, work.points, work.items, params.weights
-    count, total = 0, 0.0
+def _sort_out(params, work, g, direction, upper, floor, sure, v):
+    """(count, load, filled): items of a group with ratios in (floor, sure], their load, and that of the items above.
+
+    v is at its bound for those above and where an item has no weight, else 0. Comparisons are added, not branched at:
+    how they end cannot be foreseen, and a wrong guess of the processor costs as much as ten of them.
+    """
+    ratio, load, items = work.ratio, work.points, work.items
+    count, total, filled = 0, 0.0, 0.0
     for i in range(_above(params, work, g, direction, floor, v)):
         j = items[i]
-        w = weights[j]
-        if upper[j] <= 0.0:
-            continue
-        if w == 0.0:
-            v[j] = upper[j]
-            continue
-        items[count], ratio[count], load[j] = j, direction[j] / w, w * upper[j]
-        total += load[j]
-        count += 1
-    return count, total
+        w, room = params.weights[j], max(upper[j], 0.0)
+        own, size = direction[j] / w if w != 0.0 else math.inf, w * room
+        full = (own > sure) | (w == 0.0)
+        v[j] = room if full else 0.0
+        filled += size if full else 0.0
+        total += 0.0 if full else size
+        items[count], ratio[count], load[j] = j, own, size
+        count += (not full) & (room > 0.0)
+    return count, total, filled
 
 
 @kernel(reductions=True, apart=True)
@@ -148,10 +150,12 @@ def _take_part(params, j, upper, left, v):
 def _fill_by_selection(params, work, g, direction, upper, floor, v):
     """Fills a group in the order of the ratios, equal ones in theirs; returns what is left of the capacity."""
     ratio, items, capacity = work.ratio, work.items, params.capacity[g]
-    expected = _expected_ratio(work, g, floor)
-    count, load = _candidates(params, work, g, direction, upper, expected, v)
-    if load < capacity and expected > floor:
-        count, load = _candidates(params, work, g, direction, upper, floor, v)
+    low, high = _expected_ratios(work, g, floor)
+    count, load, filled = _sort_out(params, work, g, direction, upper, low, high, v)
+    if filled > capacity or (filled + load < capacity and low > floor):
+        low, high = (low, math.inf) if filled > capacity else (floor, high)
+        count, load, filled = _sort_out(params, work, g, direction, upper, low, high, v)
+    capacity -= filled
     work.least[g, 1] = work.least[g, 0]
     if load <= capacity:
         work.least[g, 0] = floor

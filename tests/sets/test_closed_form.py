@@ -301,3 +301,23 @@ def test_the_projection_onto_a_large_knapsack_meets_its_conditions(seed, interpr
             t = np.median((y - x)[free] / weights[free])
             clipped = np.clip(y - t * weights, 0.0, P.upper)
             np.testing.assert_allclose(x, clipped, atol=1e-8 * np.abs(y).max())
+
+
+def test_a_large_knapsack_oracle_that_expects_ratios_is_as_good_as_one_that_does_not(interpreted):
+    n, rng = 150, np.random.default_rng(7)
+    weights, upper = np.where(rng.random(n) < 0.1, 0.0, rng.random(n)), rng.random(n)
+    P = ds.Knapsack(weights, 0.2 * (weights @ upper), upper)
+    n_floats, n_integers = set_size(P.params())
+    work = set_carve(P.params(), np.full(n_floats, np.nan), np.zeros(n_integers, np.int64))
+    direction, v = rng.standard_normal(n), np.empty(n)
+    for call in range(40):
+        # Small moves, a jump, few gains, none, ties.
+        direction += 0.02 * rng.standard_normal(n)
+        asked = {10: 5.0 * direction, 20: direction - 2.0, 25: -np.abs(direction), 30: direction.round()}.get(
+            call, direction
+        )
+        bound = upper * rng.random(n) if call % 7 == 3 else upper
+        assert lmo(P.params(), work, asked, bound, v) == OK
+        assert P.contains(v)
+        assert (v <= bound).all()
+        assert asked @ v == pytest.approx(asked @ P.lmo(asked, bound), rel=1e-12, abs=1e-12)
