@@ -11,37 +11,27 @@ they stand) is said by a code and left to the caller.
 import math
 from collections import namedtuple
 
-from drsub_fast.engine.codes import CONVERGED, FINISHED, OK, PAUSED, STALLED
+from drsub_fast.engine.codes import OK, PAUSED
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.stack import PROBLEM_AT, problem_at, row_of
 from drsub_fast.engine.vector import assign, slope
 from drsub_fast.objectives.base import evaluate, is_dr_submodular, is_nonnegative
 from drsub_fast.sets.base import lmo
-from drsub_fast.solvers.atoms import FullyCorrectiveOptions
-from drsub_fast.solvers.continuous_greedy import AdditiveOptions
 from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions
 from drsub_fast.solvers.loops import run_loop
-from drsub_fast.solvers.multi_start import SMALLEST_BOUND
-from drsub_fast.solvers.projected_gradient import ProjectedGradientOptions
-from drsub_fast.solvers.spectral_steps import SpectralOptions
-from drsub_fast.solvers.state import BASE, BASED, GAP, N_LMO, VALUE, K, open_run
+from drsub_fast.solvers.starts import UNSOLVED, is_solved, local_global_bound, solve_starts
+from drsub_fast.solvers.state import GAP, N_LMO, VALUE, K, linear_bound, open_run
 
 #: Code of a problem whose data the loop does not accept as they stand; the others are those of the loops.
 REFUSED = -1
 
-#: ``run(options, objective, feasible_set, scratch, x, upper, k_max, value, gap)``: solves one problem from x = 0, with
-#: its traces, and returns (code of the loop, upper bound of the maximum).
-run, RUN = operation("run")
+#: Options of a method that solves from starts, and once more over what the best of them leaves: those of one solve.
+PhasesOptions = namedtuple("PhasesOptions", "phase")
 
-TwoPhaseOptions = namedtuple("TwoPhaseOptions", "phase")
-MultiStartOptions = namedtuple("MultiStartOptions", "costs phase")
-
-#: Workspace of one worker: flat arrays of the loop; for methods of several solves the iterate, bounds and
-#: traces of one of them, and what is known of the best.
-Scratch = namedtuple("Scratch", "floats integers x upper value gap best_numbers best_counts")
-_BEST_VALUE, _BEST_GAP = range(2)
-_BEST_CODE, _BEST_K, _BEST_LMO = range(3)
+#: Workspace of one worker: flat arrays of the loop; for `PhasesOptions` the bounds of the second phase, and its starts,
+#: of which the last is the second phase.
+Scratch = namedtuple("Scratch", "floats integers upper starts")
 
 #: Where answers go, each with one row a problem (the traces may have one row in all).
 Answers = namedtuple("Answers", "x value fw_gap upper_bound code n_iter n_lmo trace_value trace_gap")
@@ -53,151 +43,102 @@ def _frank_wolfe_at(stack, i):
 
 
 @kernel(memory=True)
-def _two_phase_at(stack, i):
-    return TwoPhaseOptions(problem_at(stack.phase, i))
+def _phases_at(stack, i):
+    return PhasesOptions(problem_at(stack.phase, i))
+
+
+PROBLEM_AT.table.update({FrankWolfeOptions: _frank_wolfe_at, PhasesOptions: _phases_at})
 
 
 @kernel
-def _bound(value, gap):
-    """f(0) + max <grad f(0), v>, an upper bound by concavity along non-negative directions."""
-    bound = value[0] + gap[0]
-    return math.inf if math.isnan(bound) else bound
-
-
-@kernel
-def _run_one(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
+def _run_loop(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
     code = PAUSED
     while code == PAUSED:
         code = run_loop(
             options, objective, feasible_set, scratch.floats, scratch.integers, x, upper, k_max, k_max, value, gap
         )
-    return code, _bound(value, gap)
+    return code, linear_bound(value, gap)
 
 
 @kernel
-def is_solved(code):
-    """Whether the loop itself came to its end."""
-    return code in (CONVERGED, FINISHED, STALLED)
-
-
-@kernel
-def _forget(scratch):
-    """Before the first of several solves of a problem."""
-    scratch.best_numbers[:] = -math.inf
-    scratch.best_counts[:] = 0
-
-
-@kernel
-def _consider(scratch, code, x, value, gap):
-    """Keeps the answer of one of several solves, in the scratch arrays, if its value is the largest so far."""
-    numbers, counts = scratch.best_numbers, scratch.best_counts
-    counts[_BEST_LMO] += scratch.integers[N_LMO]
-    if scratch.floats[VALUE] > numbers[_BEST_VALUE]:
-        numbers[_BEST_VALUE], numbers[_BEST_GAP] = scratch.floats[VALUE], scratch.floats[GAP]
-        counts[_BEST_K], counts[_BEST_CODE] = scratch.integers[K], code
-        assign(x, scratch.x)
-        for k in range(counts[_BEST_K] + 1):
-            value[k] = scratch.value[k]
-            gap[k] = scratch.gap[k]
+def _solve_starts(options, objective, feasible_set, scratch, upper, base, k_max, first, last):
+    """Solves starts first .. last - 1; the code of the first one that cannot be solved here, or of the last."""
+    s, starts = first, scratch.starts
+    while s < last:
+        s = solve_starts(
+            objective, feasible_set, options.phase, scratch.floats, scratch.integers, starts, upper, base, k_max,
+            last * (k_max + 1), s, last,
+        )  # fmt: skip
+    for s in range(first, last):
+        if not is_solved(starts.codes[s]):
+            return starts.codes[s]
+    return starts.codes[last - 1]
 
 
 @kernel
 def _measure_gap(objective, feasible_set, scratch, x, upper):
-    """The gap of x over all of P, into the scratch; the code of the oracle."""
+    """(code of the oracle, gap of x over all of P)."""
     scratch.integers[:] = 0
-    _, work, set_work = open_run(objective, feasible_set, x.size, scratch.floats, scratch.integers)
+    state, work, set_work = open_run(objective, feasible_set, x.size, scratch.floats, scratch.integers)
     evaluate(objective, work, x)
     code = PAUSED
     while code == PAUSED:
-        code = lmo(feasible_set, set_work, work.grad, upper, scratch.x)
-    scratch.best_numbers[_BEST_GAP] = slope(work.grad, scratch.x, x)
-    scratch.best_counts[_BEST_LMO] += 1
-    return code
+        code = lmo(feasible_set, set_work, work.grad, upper, state.v)
+    return code, slope(work.grad, state.v, x)
 
 
 @kernel
-def _second_phase(options, objective, feasible_set, scratch, x, upper, k_max, value, gap, bound):
-    """One more solve, over Q = {y in P : y <= u - x}, as in Algorithm 1: (code of the better answer, upper bound)."""
-    numbers, counts = scratch.best_numbers, scratch.best_counts
-    first_value, first_gap = numbers[_BEST_VALUE], numbers[_BEST_GAP]
-    for j in range(x.size):
-        scratch.x[j] = 0.0
-        scratch.upper[j] = max(upper[j] - x[j], 0.0)
-    scratch.integers[:] = 0
-    code, _ = run(
-        options, objective, feasible_set, scratch, scratch.x, scratch.upper, k_max, scratch.value, scratch.gap
-    )
+def _run_phases(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
+    """Solves from all starts, and for the best x over Q = {y in P : y <= u - x}, as in Algorithm 1."""
+    starts = scratch.starts
+    values, gaps, second = starts.values, starts.gaps, starts.codes.size - 1
+    starts.points[:] = 0.0
+    values[:] = -math.inf
+    starts.codes[:] = UNSOLVED
+    # The rise of f is counted from f(0), which the first start finds.
+    code = _solve_starts(options, objective, feasible_set, scratch, upper, math.nan, k_max, 0, 1)
+    if is_solved(code) and second > 1:
+        base = starts.trace_value[0, 0]
+        code = _solve_starts(options, objective, feasible_set, scratch, upper, base, k_max, 1, second)
     if not is_solved(code):
-        return code, bound
-    _consider(scratch, code, x, value, gap)
-    local_global = 4.0 * numbers[_BEST_VALUE] + first_gap + scratch.floats[GAP]
+        return code, math.inf
+    best = n_lmo = 0
+    for s in range(second):
+        n_lmo += starts.counts[s, 1]
+        if values[s] > values[best]:
+            best = s
+    for j in range(x.size):
+        scratch.upper[j] = max(upper[j] - starts.points[best, j], 0.0)
+    code = _solve_starts(options, objective, feasible_set, scratch, scratch.upper, math.nan, k_max, second, second + 1)
+    if not is_solved(code):
+        return code, math.inf
+    bound = linear_bound(starts.trace_value[0], starts.trace_gap[0])
+    better = second if values[second] > values[best] else best
+    local_global = local_global_bound(values[better], gaps[best], gaps[second])
     if local_global < bound:
         scratch.integers[:] = 0
         _, work, _ = open_run(objective, feasible_set, x.size, scratch.floats, scratch.integers)
         if is_nonnegative(objective, work, upper):
             bound = local_global
-    if numbers[_BEST_VALUE] > first_value:
-        code = _measure_gap(objective, feasible_set, scratch, x, upper)
+    assign(x, starts.points[better])
+    n_lmo += starts.counts[second, 1]
+    if better == second:
+        code, gaps[second] = _measure_gap(objective, feasible_set, scratch, x, upper)
         if code != OK:
-            return code, bound
-    scratch.floats[VALUE], scratch.floats[GAP] = numbers[_BEST_VALUE], numbers[_BEST_GAP]
-    scratch.integers[K], scratch.integers[N_LMO] = counts[_BEST_K], counts[_BEST_LMO]
-    return counts[_BEST_CODE], bound
+            return code, math.inf
+        n_lmo += 1
+    k = starts.counts[better, 0]
+    assign(value[: k + 1], starts.trace_value[better])
+    assign(gap[: k + 1], starts.trace_gap[better])
+    scratch.floats[VALUE], scratch.floats[GAP] = values[better], gaps[better]
+    scratch.integers[K], scratch.integers[N_LMO] = k, n_lmo
+    return starts.codes[better], bound
 
 
-@kernel
-def _run_two_phase(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
-    _forget(scratch)
-    assign(scratch.x, x)
-    code, bound = run(
-        options.phase, objective, feasible_set, scratch, scratch.x, upper, k_max, scratch.value, scratch.gap
-    )
-    if not is_solved(code):
-        return code, bound
-    _consider(scratch, code, x, value, gap)
-    return _second_phase(options.phase, objective, feasible_set, scratch, x, upper, k_max, value, gap, bound)
-
-
-@kernel
-def _run_multi_start(options, objective, feasible_set, scratch, x, upper, k_max, value, gap):
-    _forget(scratch)
-    bound, base = math.inf, math.nan
-    n = x.size
-    for s in range(options.costs.shape[0]):
-        scratch.integers[:] = 0
-        if math.isfinite(base):
-            scratch.floats[BASE], scratch.integers[BASED] = base, 1
-        scratch.x[:] = 0.0
-        if s > 0:
-            for j in range(n):
-                scratch.upper[j] = options.costs[s, j] / upper[j] if upper[j] > SMALLEST_BOUND else 0.0
-            _, _, set_work = open_run(objective, feasible_set, n, scratch.floats, scratch.integers)
-            code = lmo(feasible_set, set_work, scratch.upper, upper, scratch.x)
-            if code != OK:
-                return code, bound
-        code, start_bound = run(
-            options.phase, objective, feasible_set, scratch, scratch.x, upper, k_max, scratch.value, scratch.gap
-        )
-        if not is_solved(code):
-            return code, bound
-        if s == 0:
-            bound, base = start_bound, scratch.value[0]
-        _consider(scratch, code, x, value, gap)
-    return _second_phase(options.phase, objective, feasible_set, scratch, x, upper, k_max, value, gap, bound)
-
-
-PROBLEM_AT.table.update({FrankWolfeOptions: _frank_wolfe_at, TwoPhaseOptions: _two_phase_at})
-RUN.table.update(
-    {
-        FrankWolfeOptions: _run_one,
-        AdditiveOptions: _run_one,
-        FullyCorrectiveOptions: _run_one,
-        MultiStartOptions: _run_multi_start,
-        ProjectedGradientOptions: _run_one,
-        SpectralOptions: _run_one,
-        TwoPhaseOptions: _run_two_phase,
-    }
-)
+#: ``run(options, objective, feasible_set, scratch, x, upper, k_max, value, gap)``: solves one problem from x = 0, with
+#: its traces, and returns (code of the loop, upper bound of the maximum).
+run, RUN = operation("run", _run_loop)
+RUN.table[PhasesOptions] = _run_phases
 
 
 @kernel

@@ -17,18 +17,18 @@ import numpy as np
 from drsub_fast.batch.stack_claims import Claims
 from drsub_fast.batch.stack_loop import (
     Answers,
-    MultiStartOptions,
+    PhasesOptions,
     Scratch,
-    TwoPhaseOptions,
     solve_stack,
 )
-from drsub_fast.engine.codes import CONVERGED, FINISHED, STALLED
+from drsub_fast.engine.codes import CONVERGED, FINISHED, SOLVED, STALLED
 from drsub_fast.engine.jit import Interpreted
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.result import Status
 from drsub_fast.sets.polytope import Polytope
-from drsub_fast.solvers.multi_start import local_solver, random_costs
+from drsub_fast.solvers.multi_start import local_solver, start_costs
 from drsub_fast.solvers.run import USUAL_STEPS, workspace_size
+from drsub_fast.solvers.starts import Starts
 from drsub_fast.solvers.state import as_tolerance
 
 logger: logging.Logger = logging.getLogger("drsub_fast")
@@ -36,7 +36,6 @@ logger: logging.Logger = logging.getLogger("drsub_fast")
 # Codes of a problem beside those of the loop; from FIRST_STATUS on, the position of a status in STATUSES.
 UNTOUCHED, FIRST_STATUS = -2, 100
 STATUSES = tuple(Status)
-_SOLVED = (CONVERGED, FINISHED, STALLED)
 
 #: Seconds of work that a worker takes at a time.
 _TURN = 0.02
@@ -95,7 +94,7 @@ class Batch:
     compiled: bool
     claims: Claims
     phase: Any
-    costs: Any
+    n_starts: Any
 
     def __init__(
         self, first: Any, problems: Any, method: Any, max_iter: Any, options: Any, lmo: Any, on_error: Any, trace: Any
@@ -116,9 +115,7 @@ class Batch:
         self.messages = {}
         self.compiled = False
         self.phase = self._phase()
-        self.costs = None
-        if METHODS[method].many_starts:
-            self.costs = random_costs(np.ones(n), options["n_starts"], options["seed"])
+        self.n_starts = options["n_starts"] if METHODS[method].many_starts else 1
 
     def _phase(self):
         """(options of the compiled loop by tol and max_iter, its workspace), or None to solve one by one."""
@@ -139,11 +136,20 @@ class Batch:
             return None
         (f, P), n, k_max = self.problems.sample, self.problems.n, self.max_iter
         floats, integers = workspace_size(f, P, P.params("kernel"), self.phase[1])
-        scratch = Scratch(
-            np.empty(floats), np.zeros(integers, np.int64),
-            *np.empty((2, n)), *np.empty((2, k_max + 1)), np.empty(2), np.empty(3, np.int64),
-        )  # fmt: skip
+        scratch = Scratch(np.empty(floats), np.zeros(integers, np.int64), np.empty(n), self._starts())
         return scratch, np.empty((2, 1, k_max + 1))
+
+    def _starts(self):
+        """Room for the starts of one problem, the last of which is a second phase; none for methods without one."""
+        n, method = self.problems.n, METHODS[self.method]
+        costs = np.zeros((self.n_starts + 1 if method.second_phase else 0, n))
+        if method.many_starts:
+            costs[:-1] = start_costs(n, self.n_starts, self.options["seed"])
+        count = len(costs)
+        return Starts(
+            costs, np.empty((count, n)), *np.empty((2, count)), np.empty((count, 2), np.int64),
+            np.empty(count, np.int64), *np.empty((2, count, self.max_iter + 1)),
+        )  # fmt: skip
 
     def option_stack(self, first: Any, last: Any, upper: Any) -> Any:
         """Options of the loop for the problems first..last - 1."""
@@ -152,9 +158,7 @@ class Batch:
         if given.get("step_size") == "short":
             given["curvature"] = self._curvatures(first, last, upper)
         phase = self.phase[0](as_tolerance(options.get("tol")), self.max_iter, **given)
-        if METHODS[self.method].many_starts:
-            return MultiStartOptions(self.costs, phase)
-        return TwoPhaseOptions(phase) if METHODS[self.method].second_phase else phase
+        return PhasesOptions(phase) if METHODS[self.method].second_phase else phase
 
     def solve(self, worker: Any, piece: Any) -> None:
         """Solves a range of problems, by the kernel and what it leaves by the ordinary solver."""
@@ -168,14 +172,14 @@ class Batch:
             options = self.option_stack(first, last, upper)
             arguments = objectives, sets, upper, accepted, options, scratch, self.max_iter, answers
             self._kernel(arguments)(*arguments)
-        for i in np.flatnonzero(~np.isin(answers.code, _SOLVED)):
+        for i in np.flatnonzero(~np.isin(answers.code, SOLVED)):
             self.solve_alone(first + int(i))
 
     def _kernel(self, arguments):
         """`solve_stack`, or its plain Python where that has solved all problems sooner."""
         if not self.compiled:
             n, scratch = self.problems.n, arguments[5]
-            steps = min(self.max_iter, USUAL_STEPS) * (1 if self.costs is None else len(self.costs))
+            steps = min(self.max_iter, USUAL_STEPS) * self.n_starts
             run = solve_stack.choose(arguments, self.problems.count * steps * (scratch.floats.size + n * n))
             if isinstance(run, Interpreted):
                 return run
@@ -259,7 +263,7 @@ class Batch:
     def close(self) -> None:
         """Marks what was not solved as interrupted."""
         code = self.answers.code
-        for i in np.flatnonzero(~np.isin(code, _SOLVED) & (code < FIRST_STATUS)):
+        for i in np.flatnonzero(~np.isin(code, SOLVED) & (code < FIRST_STATUS)):
             self.fail(int(i), Status.INTERRUPTED.value, Status.INTERRUPTED)
         self.messages = dict(sorted(self.messages.items()))
 

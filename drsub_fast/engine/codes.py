@@ -8,3 +8,6 @@ OK, NEEDS_SOLVER, PAUSED, FAILED = range(4)
 #: look is reached; the tolerance is met; all steps are taken; rounding hides further progress; f or its gradient is not
 #: finite.
 NEEDS_PROJECTION, BREAK, CONVERGED, FINISHED, STALLED, NON_FINITE = range(10, 16)
+
+#: Codes of a loop that came to its end by itself.
+SOLVED = CONVERGED, FINISHED, STALLED

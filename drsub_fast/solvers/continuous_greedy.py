@@ -18,7 +18,7 @@ from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, clip_above, room_above, slope
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.base import Objective, conclude, gradient_is_finite, increase, moved, n_moved, prepare
+from drsub_fast.objectives.base import Objective, conclude, increase, moved, n_moved, prepare
 from drsub_fast.result import Result
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
@@ -26,19 +26,19 @@ from drsub_fast.solvers.promise import MONOTONE, NONNEGATIVE, Promise
 from drsub_fast.solvers.run import Run, inner_point
 from drsub_fast.solvers.state import (
     CLOSING,
-    GAP,
-    STALE,
     STARTED,
     SUPPLIED,
     VALUE,
-    VERTEX,
     K,
     after_step,
     begin,
     keep_moved,
+    measure_gap,
     next_vertex,
     note_higher,
+    note_step,
     open_run,
+    stays_finite,
 )
 
 AdditiveOptions = namedtuple("AdditiveOptions", "n_steps shrunken")
@@ -73,51 +73,41 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
     state, work, set_work = open_run(objective, feasible_set, x.size, floats, integers)
     control, numbers = state.control, state.numbers
     if control[STARTED] == 0:
-        begin(objective, work, state, x, upper)
+        defined = begin(objective, work, state, x, upper, trace_value, trace_gap)
         # A first vertex that was given leads away from a start where f is -infinity.
-        if not math.isfinite(numbers[VALUE]) and control[SUPPLIED] == 0:
+        if not defined and control[SUPPLIED] == 0:
             return NON_FINITE
-        assign(state.previous, x)
-        trace_value[0] = numbers[VALUE]
-        trace_gap[0] = math.nan
-    while True:
+    while control[K] < k_max:
         k = control[K]
-        if k >= k_max:
-            # Value from scratch and gap over the whole set, at the last iterate.
-            if control[CLOSING] == 0:
-                control[CLOSING] = 1
-                clip_above(x, upper)
-                numbers[VALUE] = conclude(objective, work, x, numbers[VALUE])
-                trace_value[k] = numbers[VALUE]
-                assign(state.bound, upper)
-                control[VERTEX] = STALE
-        elif k >= k_stop:
+        if k >= k_stop:
             return BREAK
         code = next_vertex(objective, work, feasible_set, set_work, state, x, True)
         if code != OK:
             return code
-        if k >= k_max or k == 0:
-            trace_gap[k] = slope(work.grad, state.v, x)
-        if k >= k_max:
-            numbers[GAP] = trace_gap[k]
-            return FINISHED
+        if k == 0:
+            trace_gap[0] = slope(work.grad, state.v, x)
         gamma = min(1.0 / options.n_steps, 1.0 - k / options.n_steps)
         if k + 1 == options.n_steps and not options.shrunken and _shorten(state.v, gamma, x, upper):
             prepare(objective, work, x, state.v)
-        numbers[VALUE] = increase(objective, work, x, state.v, gamma, numbers[VALUE])
-        if not (math.isfinite(numbers[VALUE]) and gradient_is_finite(objective, work)):
-            assign(x, state.previous)
+        value = increase(objective, work, x, state.v, gamma, numbers[VALUE])
+        if not stays_finite(objective, work, state, x, value):
             return NON_FINITE
         keep_moved(objective, work, state.previous, x)
-        control[K] = k + 1
-        trace_value[k + 1] = numbers[VALUE]
-        trace_gap[k + 1] = math.nan
+        note_step(state, value, trace_value, trace_gap)
         note_higher(objective, work, state, x)
         if options.shrunken:
             for t in range(n_moved(objective, work, x.size)):
                 j = moved(objective, work, t)
                 state.bound[j] = room_above(upper[j], x[j])
         after_step(feasible_set, set_work, state, 1.0, gamma)
+    if control[CLOSING] == 0:
+        # Value from scratch, and gap over the whole set, at the last iterate.
+        control[CLOSING] = 1
+        clip_above(x, upper)
+        numbers[VALUE] = trace_value[control[K]] = conclude(objective, work, x, numbers[VALUE])
+        assign(state.bound, upper)
+    code = measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap)
+    return FINISHED if code == OK else code
 
 
 def _solve(method, f, P, shrunken, max_iter, lmo, callback, callback_every, time_limit, progress):

@@ -19,7 +19,7 @@ import numpy as np
 from drsub_fast._checks import as_count
 from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import assign, slope
+from drsub_fast.engine.vector import assign
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import (
     Objective,
@@ -36,16 +36,14 @@ from drsub_fast.solvers.promise import Premise, Promise
 from drsub_fast.solvers.run import Run, objective_kind
 from drsub_fast.solvers.state import (
     CLOSING,
-    GAP,
-    STALE,
     STARTED,
     TOP_K,
     TOP_VALUE,
     VALUE,
-    VERTEX,
     K,
     begin,
-    next_vertex,
+    measure_gap,
+    note_step,
     note_top,
     open_run,
 )
@@ -108,16 +106,13 @@ def double_greedy_loop(
     y_work = objective_carve(objective, tail[n + 1 :], integers[integers.size - n_integers :])
     unit = state.candidate
     if control[STARTED] == 0:
-        begin(objective, work, state, x, upper)
+        defined = begin(objective, work, state, x, upper, trace_value, trace_gap)
         assign(y, upper)
         tail[n] = evaluate(objective, y_work, y)
-        defined = math.isfinite(numbers[VALUE]) or (options.singular and numbers[VALUE] == -math.inf)
+        defined = defined or (options.singular and numbers[VALUE] == -math.inf)
         if not defined or math.isnan(tail[n]):
             return NON_FINITE
-        trace_value[0] = numbers[VALUE]
-        next_vertex(objective, work, feasible_set, set_work, state, x, True)
-        trace_gap[0] = slope(work.grad, state.v, x)
-        control[VERTEX] = STALE
+        measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap)
         for j in range(n):
             unit[j] = 0.0
     while control[K] < k_max:
@@ -133,22 +128,15 @@ def double_greedy_loop(
         if x_gain == math.inf:
             share = 0.5 if y_gain == math.inf else 1.0
         target = min(share * x_best + (1.0 - share) * y_best, upper[i])
-        numbers[VALUE] = _move(objective, work, x, i, target, unit, x_value)
+        value = _move(objective, work, x, i, target, unit, x_value)
         tail[n] = _move(objective, y_work, y, i, target, unit, y_value)
-        control[K] = i + 1
-        trace_value[i + 1] = numbers[VALUE]
-        trace_gap[i + 1] = math.nan
+        note_step(state, value, trace_value, trace_gap)
         _note_higher(state, x, i)
     if control[CLOSING] == 0:
         control[CLOSING] = 1
-        numbers[VALUE] = evaluate(objective, work, x)
-        trace_value[control[K]] = numbers[VALUE]
-    code = next_vertex(objective, work, feasible_set, set_work, state, x, True)
-    if code != OK:
-        return code
-    numbers[GAP] = slope(work.grad, state.v, x)
-    trace_gap[control[K]] = numbers[GAP]
-    return FINISHED
+        numbers[VALUE] = trace_value[control[K]] = evaluate(objective, work, x)
+    code = measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap)
+    return FINISHED if code == OK else code
 
 
 def double_greedy(
@@ -203,8 +191,8 @@ def double_greedy(
     x0 = None if f.finite_at_zero else np.zeros(f.n)
     run = Run(f, P, x0, n_steps, lmo, None, callback, callback_every, time_limit, progress)
     floats, integers, _ = objective_kind(f)
-    status = run.solve(double_greedy_loop, DoubleGreedyOptions(f.n, not f.finite_at_zero), (floats + f.n + 1, integers))
-    if status is Status.COMPLETED and n_steps < f.n:
-        status = Status.MAX_ITER
+    finished = Status.COMPLETED if n_steps == f.n else Status.MAX_ITER
+    options = DoubleGreedyOptions(f.n, not f.finite_at_zero)
+    status = run.solve(double_greedy_loop, options, finished, (floats + f.n + 1, integers))
     promise = _PROMISE if n_steps == f.n else _UNFINISHED
     return run.result("double-greedy", status, promise, run.bound_at_start())

@@ -8,7 +8,6 @@ Step sizes: "open-loop" 2/(k + 2) (the paper's experiments), "exact" argmax over
 min(gap / C, 1) with C >= C_f(P) (Option II).
 """
 
-import math
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, Literal
@@ -19,24 +18,24 @@ from numpy.typing import ArrayLike
 from drsub_fast._checks import as_real, one_of
 from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import assign, clip_above, slope
+from drsub_fast.engine.vector import slope
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.base import Objective, contract, evaluate, exact_step
+from drsub_fast.objectives.base import Objective, contract, exact_step
 from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.solvers.run import Run
 from drsub_fast.solvers.state import (
     BEST_GAP,
-    BEST_K,
-    CLOSING,
     GAP,
     STARTED,
     VALUE,
     K,
     after_step,
     begin,
+    close_run,
+    keep_iterate,
     next_vertex,
-    note_top,
+    note_iterate,
     open_run,
     small_gap,
 )
@@ -70,8 +69,8 @@ def frank_wolfe_loop(
 ):
     state, work, set_work = open_run(objective, feasible_set, x.size, floats, integers)
     control, numbers = state.control, state.numbers
-    if control[STARTED] == 0:
-        begin(objective, work, state, x, upper)
+    if control[STARTED] == 0 and not begin(objective, work, state, x, upper, trace_value, trace_gap):
+        return NON_FINITE
     while True:
         k = control[K]
         code = next_vertex(objective, work, feasible_set, set_work, state, x, False)
@@ -79,23 +78,13 @@ def frank_wolfe_loop(
             return code
         v = state.v
         gap = slope(work.grad, v, x)
-        if not (math.isfinite(gap) and math.isfinite(numbers[VALUE])):
+        if not note_iterate(state, x, gap, trace_value, trace_gap):
             return NON_FINITE
-        numbers[GAP] = gap
-        trace_value[k] = numbers[VALUE]
-        trace_gap[k] = gap
-        note_top(state, x)
         if gap < numbers[BEST_GAP]:
-            numbers[BEST_GAP] = gap
-            control[BEST_K] = k
-            assign(state.best, x)
+            keep_iterate(state, x)
         small = small_gap(options.tol, numbers)
         if gap <= small or k >= k_max:
-            control[CLOSING] = 1
-            assign(x, state.best)
-            clip_above(x, upper)
-            numbers[GAP] = numbers[BEST_GAP]
-            numbers[VALUE] = evaluate(objective, work, x)
+            close_run(objective, work, state, x, upper)
             return CONVERGED if numbers[GAP] <= small else FINISHED
         if k >= k_stop:
             return BREAK
@@ -209,7 +198,5 @@ def frank_wolfe(
     run = Run(f, P, x0, max_iter, lmo, tol, callback, callback_every, time_limit, progress)
     rule, scale = _step_rule(step_size, curvature, f, run.upper)
     options = FrankWolfeOptions(rule, run.tol, scale)
-    status = run.solve(frank_wolfe_loop, options)
-    if status is Status.COMPLETED:
-        status = Status.MAX_ITER
+    status = run.solve(frank_wolfe_loop, options, Status.MAX_ITER)
     return run.result("frank-wolfe", status, STATIONARY, run.bound_at_start(), returns_best=True)

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NON_FINITE, OK, STALLED
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import add_scaled, assign, clip_above, dot, slope
+from drsub_fast.engine.vector import add_scaled, assign, dot, slope
 from drsub_fast.objectives.base import Objective, contract, evaluate, exact_step, hessian_product, prepare
 from drsub_fast.result import Result, Status
 from drsub_fast.sets.base import FeasibleSet
@@ -51,18 +51,16 @@ from drsub_fast.solvers.atoms import (
 from drsub_fast.solvers.frank_wolfe import STATIONARY
 from drsub_fast.solvers.run import Run
 from drsub_fast.solvers.state import (
-    BEST_GAP,
-    BEST_K,
-    CLOSING,
-    GAP,
     STALE,
     STARTED,
     VALUE,
     VERTEX,
     K,
     begin,
+    close_run,
+    keep_iterate,
     next_vertex,
-    note_top,
+    note_iterate,
     open_run,
     small_gap,
 )
@@ -253,7 +251,8 @@ def fully_corrective_loop(
     atoms = open_atoms(x.size, floats, integers)
     control, numbers = state.control, state.numbers
     if control[STARTED] == 0:
-        begin(objective, work, state, x, upper)
+        if not begin(objective, work, state, x, upper, trace_value, trace_gap):
+            return NON_FINITE
         keep_only(atoms, x, hessian_product(objective, work, x, x, atoms.product) == 2)
     while True:
         k = control[K]
@@ -261,22 +260,14 @@ def fully_corrective_loop(
         if code != OK:
             return code
         gap = slope(work.grad, state.v, x)
-        if not (math.isfinite(gap) and math.isfinite(numbers[VALUE])):
+        if not note_iterate(state, x, gap, trace_value, trace_gap):
             return NON_FINITE
-        numbers[GAP] = gap
-        trace_value[k] = numbers[VALUE]
-        trace_gap[k] = gap
         # f never falls here, so the last iterate is the one to return.
-        note_top(state, x)
-        numbers[BEST_GAP] = gap
-        control[BEST_K] = k
-        assign(state.best, x)
+        keep_iterate(state, x)
         stalled = atoms.count[IDLE] >= _IDLE_LIMIT
         small = small_gap(options.tol, numbers)
         if gap <= small or k >= k_max or stalled:
-            control[CLOSING] = 1
-            clip_above(x, upper)
-            numbers[VALUE] = evaluate(objective, work, x)
+            close_run(objective, work, state, x, upper)
             if gap <= small:
                 return CONVERGED
             return STALLED if stalled else FINISHED
@@ -353,7 +344,6 @@ def fully_corrective_frank_wolfe(
     (0.571428571, True)
     """
     run = Run(f, P, x0, max_iter, lmo, tol, callback, callback_every, time_limit, progress)
-    status = run.solve(fully_corrective_loop, FullyCorrectiveOptions(run.tol), atoms_size(f.n))
-    if status is Status.COMPLETED:
-        status = Status.MAX_ITER
+    options = FullyCorrectiveOptions(run.tol)
+    status = run.solve(fully_corrective_loop, options, Status.MAX_ITER, atoms_size(f.n))
     return run.result("fully-corrective-frank-wolfe", status, STATIONARY, run.bound_at_start(), returns_best=True)

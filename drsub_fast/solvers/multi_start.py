@@ -27,33 +27,33 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_seed
-from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NON_FINITE, OK, PAUSED, STALLED
-from drsub_fast.engine.jit import Interpreted, kernel
+from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NON_FINITE, PAUSED, STALLED
+from drsub_fast.engine.jit import Interpreted
 from drsub_fast.engine.threads import progress_bar, worker_count
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.result import Result, Status, Trace
-from drsub_fast.sets.base import FeasibleSet, lmo, projects_by_kernel
+from drsub_fast.sets.base import FeasibleSet, projects_by_kernel
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.atoms import FullyCorrectiveOptions, atoms_size
 from drsub_fast.solvers.frank_wolfe import STATIONARY
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
-from drsub_fast.solvers.loops import run_loop
 from drsub_fast.solvers.projected_gradient import projected_gradient
 from drsub_fast.solvers.promise import claims
 from drsub_fast.solvers.run import (
     USUAL_STEPS,
     Progress,
     Run,
+    bound_from_zero,
     next_chunk,
-    non_finite_start,
     now,
     objective_kind,
     set_kind,
     starting_point,
 )
 from drsub_fast.solvers.spectral_steps import SpectralOptions
-from drsub_fast.solvers.state import BASE, BASED, GAP, N_LMO, VALUE, K, open_run
+from drsub_fast.solvers.starts import UNSOLVED, Starts, solve_starts, start_direction
+from drsub_fast.solvers.state import GAP, VALUE, K
 from drsub_fast.solvers.two_phase import second_phase
 
 #: Floats of workspace that a block of starts goes through: about 50 ms of work.
@@ -68,7 +68,6 @@ _MOST = 96
 #: Variables up to which quadratics are solved by fully corrective steps where spectral ones are possible.
 _CORRECTIVE_UP_TO = 512
 
-_UNSOLVED = -1
 _STATUS = {CONVERGED: Status.CONVERGED, FINISHED: Status.MAX_ITER, STALLED: Status.STALLED}
 
 #: A solver of one start: the function, the options of its loop, and the workspace (floats, integers) that the loop
@@ -85,55 +84,9 @@ def local_solver(f: Objective, P: FeasibleSet) -> Any:
     return SPECTRAL if projects_by_kernel(P) and not corrective else CORRECTIVE
 
 
-@kernel
-def multi_start_loop(
-    objective, feasible_set, options, floats, integers, costs, upper, base, k_max, steps,
-    points, values, gaps, counts, codes, trace_value, trace_gap, first, last,
-):  # fmt: skip
-    """Solves starts first .. last - 1, or takes ``steps`` steps; returns the start to go on with, ``last`` at the end.
-
-    A start with an all-zero cost begins at its row of ``points``. The rise of f is counted from ``base`` if that is
-    finite.
-    """
-    n, s = upper.size, first
-    while s < last:
-        x = points[s]
-        if codes[s] == _UNSOLVED:
-            for i in range(integers.size):
-                integers[i] = 0
-            if math.isfinite(base):
-                floats[BASE], integers[BASED] = base, 1
-            _, _, set_work = open_run(objective, feasible_set, n, floats, integers)
-            given = True
-            for j in range(n):
-                given &= costs[s, j] == 0.0
-            if not given:
-                code = lmo(feasible_set, set_work, costs[s], upper, x)
-                while code == PAUSED:
-                    code = lmo(feasible_set, set_work, costs[s], upper, x)
-                if code != OK:
-                    codes[s] = code
-                    s += 1
-                    continue
-        k = integers[K]
-        codes[s] = run_loop(
-            options, objective, feasible_set, floats, integers, x, upper, k_max, min(k + steps, k_max),
-            trace_value[s], trace_gap[s],
-        )  # fmt: skip
-        steps -= integers[K] - k
-        values[s] = floats[VALUE]
-        gaps[s] = floats[GAP]
-        counts[s, 0] = integers[K]
-        counts[s, 1] = integers[N_LMO]
-        if codes[s] == BREAK or codes[s] == PAUSED:
-            return s
-        s += 1
-    return last
-
-
 @lru_cache(maxsize=8)
-def unit_costs(n: int, n_starts: Any, seed: int) -> Any:
-    """Costs of the starts where u = 1, read-only, shape (n_starts, n), remembered: drawing them costs 30 us."""
+def _unit_costs(n, n_starts, seed):
+    """`start_costs`, read-only, remembered: drawing them costs 30 us."""
     rng = np.random.default_rng(seed)
     costs = rng.standard_exponential((n_starts, n))
     np.negative(costs[2::2], out=costs[2::2], where=rng.random(costs[2::2].shape) < 0.5)
@@ -152,14 +105,9 @@ def _most_starts(n):
     return min(max(2 * n, min(12 * n, _MOST)), int(_BUDGET / n))
 
 
-#: A variable with a smaller bound counts as fixed at 0 where costs are drawn: 1 / bound would overflow.
-SMALLEST_BOUND = 1e-300
-
-
-def random_costs(upper: Any, n_starts: Any, seed: int) -> Any:
-    """Costs of the starts, shape (n_starts, n): Exp(1)/u_j, in every other row with random signs; row 0 is zero."""
-    costs = unit_costs(upper.size, n_starts, seed)
-    return np.divide(costs, upper, out=np.zeros(costs.shape), where=upper > SMALLEST_BOUND)
+def start_costs(n: int, n_starts: Any, seed: int) -> Any:
+    """Costs of the starts where u = 1, shape (n_starts, n): Exp(1), with random signs in even rows; row 0 is 0."""
+    return _unit_costs(n, n_starts, seed).copy()
 
 
 def multi_start(
@@ -239,12 +187,12 @@ def multi_start(
     extra = None if x0 is None else starting_point(f, P, x0, run.upper)
     local = local_solver(f, P)
     options = {"max_iter": max_iter, "tol": tol, "lmo": lmo, "callback": callback, "callback_every": callback_every}
-    starts = _Starts(run, local, options, random_costs(run.upper, first_starts, seed), extra)
+    starts = _Starts(run, local, options, start_costs(f.n, first_starts, seed), extra)
     n_jobs = 1 if callback is not None else n_jobs
     try:
         starts.solve(n_jobs)
         total = starts.affordable() if n_starts is None else 0
-        costs = random_costs(run.upper, total, seed) if total > first_starts else starts.costs[:first_starts]
+        costs = start_costs(f.n, total, seed) if total > first_starts else starts.rows.costs[:first_starts]
         done = first_starts
         while done < len(costs) and starts.stopped is None:
             # Interpreted starts are solved a few at a time, each time with the choice to compile.
@@ -256,7 +204,7 @@ def multi_start(
         starts.stopped = Status.INTERRUPTED
     first = starts.result()
     # Where f(0) is not finite, a second phase has no start.
-    if starts.stopped is None and P.is_down_closed and starts.codes[0] != NON_FINITE:
+    if starts.stopped is None and P.is_down_closed and starts.rows.codes[0] != NON_FINITE:
         options |= {"time_limit": run.time_left(), "progress": progress}
         best = second_phase(first, local.solve, f, P, options, first.upper_bound)
         return replace(best, method="multi-start", time=now() - run.began)
@@ -266,44 +214,39 @@ def multi_start(
     first = replace(first, guarantee=guarantee, upper_bound=bound)
     if starts.stopped is None:
         return first
-    return replace(first, status=starts.stopped, note=f"after {first.n_starts} of {len(starts.codes)} starts")
+    return replace(first, status=starts.stopped, note=f"after {first.n_starts} of {len(starts.rows.codes)} starts")
 
 
 class _Starts:
-    """The starts of one call and what became of them; row s of every array belongs to start s."""
+    """The starts of one call, and what became of them."""
 
     def __init__(self, run, local, options, costs, extra):
         self.run, self.local, self.options = run, local, options
         self.size = run.size(local.size(run.f.n))
         if extra is not None:
             costs = np.vstack((costs, np.zeros(run.f.n)))
-        self.costs = costs
-        n_starts, n = costs.shape
-        self.points = np.empty((n_starts, n))
-        self.points[:] = run.x
+        # Rows of a trace are written as far as a start gets; what is never written takes no memory.
+        most = max(len(costs), _most_starts(run.f.n) + 1)
+        self.rows = Starts(*self._unsolved(costs), *np.empty((2, most, run.max_iter + 1)))
         if extra is not None:
-            self.points[-1] = extra
+            self.rows.points[-1] = extra
         # The rise of f is counted from its value at the set's own start, in all solves.
         self.base = run.f.value(run.x) if options["tol"] is None else math.nan
-        self.values = np.full(n_starts, -math.inf)
-        self.gaps = np.full(n_starts, math.nan)
-        self.counts = np.zeros((n_starts, 2), np.int64)
-        self.codes = np.full(n_starts, _UNSOLVED, np.int64)
-        self.stopped, self.begun = None, 0
-        # Rows of a trace are written as far as a start gets; what is never written takes no memory.
-        room = max(n_starts, _most_starts(n) + 1)
-        self.trace_value = np.empty((room, run.max_iter + 1))
-        self.trace_gap = np.empty((room, run.max_iter + 1))
+        self.stopped, self.error, self.begun = None, None, 0
+
+    def _unsolved(self, costs):
+        """The rows of further starts, but for their traces."""
+        count = len(costs)
+        return (
+            costs, np.tile(self.run.x, (count, 1)), np.full(count, -math.inf), np.full(count, math.nan),
+            np.zeros((count, 2), np.int64), np.full(count, UNSOLVED, np.int64),
+        )  # fmt: skip
 
     def add(self, costs):
         """Appends starts from vertices of further costs."""
-        count = len(costs)
-        self.costs = np.vstack((self.costs, costs))
-        self.points = np.vstack((self.points, np.tile(self.run.x, (count, 1))))
-        self.values = np.append(self.values, np.full(count, -math.inf))
-        self.gaps = np.append(self.gaps, np.full(count, math.nan))
-        self.counts = np.vstack((self.counts, np.zeros((count, 2), np.int64)))
-        self.codes = np.append(self.codes, np.full(count, _UNSOLVED, np.int64))
+        *known, trace_value, trace_gap = self.rows
+        joined = map(np.concatenate, zip(known, self._unsolved(costs), strict=True))
+        self.rows = Starts(*joined, trace_value, trace_gap)
 
     def affordable(self):
         """How many starts the budget of operations pays, by what those so far took."""
@@ -316,18 +259,18 @@ class _Starts:
         else:
             gradient = 2 * f.operations + 50 * n
         oracle = 8 * n if projects_by_kernel(P) else 4 * n * len(P.b) if isinstance(P, Polytope) else math.inf
-        steps, calls = self.counts.mean(axis=0)
+        steps, calls = self.rows.counts.mean(axis=0)
         price = (steps + 1.0) * gradient + (calls + 1.0) * oracle
         return int(min((_BUDGET if self.run.compiled else _PLAIN_BUDGET) / price, _most_starts(n)))
 
     def solve(self, n_jobs):
         """Solves the starts until all are done or somebody asks to stop."""
-        with self.run.blas_limit(), progress_bar(self.run.progress, len(self.codes), unit="start") as bar:
+        with self.run.blas_limit(), progress_bar(self.run.progress, len(self.rows.codes), unit="start") as bar:
             self._solve_by_kernel(n_jobs, bar)
         self._solve_handed_back()
 
     def _solve_by_kernel(self, n_jobs, bar):
-        n_starts, n_floats = len(self.codes), self.size[0]
+        n_starts, n_floats = len(self.rows.codes), self.size[0]
         block = max(1, min(_BLOCK // n_floats, -(-n_starts // n_jobs)))
         firsts = iter(range(self.begun, n_starts, block))
         self.begun = n_starts
@@ -342,38 +285,29 @@ class _Starts:
         """One worker: takes the next block until none is left."""
         run = self.run
         floats, integers = np.empty(self.size[0]), np.zeros(self.size[1], np.int64)
-        arguments = (
-            run.f.params,
-            run.params,
-            self.local.options(run.tol),
-            floats,
-            integers,
-            self.costs,
-            run.upper,
-            self.base,
-        )
-        results = self.points, self.values, self.gaps, self.counts, self.codes, self.trace_value, self.trace_gap
-        loop = self._entry((*arguments, 1, 1, *results, 0, 1))
+        rows, options = self.rows, self.local.options(run.tol)
+        arguments = run.f.params, run.params, options, floats, integers, rows, run.upper, self.base
+        loop = self._entry((*arguments, 1, 1, 0, 1))
 
         def advance(s, last, k_max, steps):
-            return loop(*arguments, k_max, steps, *results, s, last)
+            return loop(*arguments, k_max, steps, s, last)
 
         chunk = run.first_chunk(self.size[0], timed=not run.compiled)
         for first in firsts:
-            s, last = first, min(first + block, len(self.codes))
+            s, last = first, min(first + block, len(rows.codes))
             while s < last and self.stopped is None:
-                before, done, began = s, self.counts[:, 0].sum(), now()
+                before, done, began = s, rows.counts[:, 0].sum(), now()
                 # With a callback the count of steps begins anew at each start.
                 s = advance(s, last if run.callback is None else s + 1, run.max_iter, chunk)
                 bar(s - before)
                 if run.callback is None and (run.deadline is not None or not run.compiled):
-                    steps = int(self.counts[:, 0].sum() - done)
+                    steps = int(rows.counts[:, 0].sum() - done)
                     chunk = next_chunk(chunk, steps, now() - began, run.time_left())
                 if isinstance(loop, Interpreted) and loop.exhausted:
-                    loop = self._entry((*arguments, 1, 1, *results, 0, 1))
+                    loop = self._entry((*arguments, 1, 1, 0, 1))
                 self._look_up(s, last, floats)
             if self.stopped is not None:
-                while s < last and self.codes[s] in (BREAK, PAUSED):
+                while s < last and rows.codes[s] in (BREAK, PAUSED):
                     s = advance(s, s + 1, int(integers[K]), 1)
                 return
 
@@ -381,73 +315,74 @@ class _Starts:
         """What to call for the loop: its compiled code, or plain Python where that is over sooner."""
         run = self.run
         kind = objective_kind(run.f)[2], set_kind(run.P, run.params)[2], type(arguments[2])
-        operations = len(self.codes) * min(run.max_iter, USUAL_STEPS) * (self.size[0] + run.f.n**2)
+        operations = len(self.rows.codes) * min(run.max_iter, USUAL_STEPS) * (self.size[0] + run.f.n**2)
         if run.f.compiled:
-            loop = multi_start_loop.entry(kind, arguments, operations)
+            loop = solve_starts.entry(kind, arguments, operations)
         else:
-            loop = multi_start_loop.choose_around(kind, operations)
+            loop = solve_starts.choose_around(kind, operations)
         run.compiled = not isinstance(loop, Interpreted)
         return loop
 
     def _look_up(self, s, last, floats):
         """Asks the callback, at the step where the solve of start s paused, and the clock whether to stop."""
-        run = self.run
-        if run.callback is not None and s < last and self.codes[s] == BREAK:
-            k = int(self.counts[s, 0])
-            if run.callback(Progress(k, self.points[s].copy(), float(floats[VALUE]), float(floats[GAP]))):
+        run, rows = self.run, self.rows
+        if run.callback is not None and s < last and rows.codes[s] == BREAK:
+            k = int(rows.counts[s, 0])
+            if run.callback(Progress(k, rows.points[s].copy(), float(floats[VALUE]), float(floats[GAP]))):
                 self.stopped = Status.CALLBACK
         if self.stopped is None and run.time_left() == 0.0:
             self.stopped = Status.TIME_LIMIT
 
     def solved(self):
         """Mask of the starts that a solve has finished."""
-        return (self.codes == CONVERGED) | (self.codes == FINISHED) | (self.codes == STALLED)
+        return self.rows.values > -math.inf
 
     def _solve_handed_back(self):
         """Solves the starts whose oracle needs its solver, one by one; without any solved start, start 0 at least.
 
         A vertex where f is not finite is replaced by its half (the set being down-closed), or left out.
         """
-        run = self.run
+        run, rows = self.run, self.rows
         for s in np.flatnonzero(~self.solved()):
             left = run.time_left()
             if left == 0.0:
                 self.stopped = self.stopped or Status.TIME_LIMIT
             if self.stopped is not None and self.solved().any():
                 return
-            given = not self.costs[s].any()
-            x0 = None if s == 0 else self.points[s] if given else run.P.lmo(self.costs[s], run.upper)
-            if s and self.codes[s] == NON_FINITE:
+            cost = np.empty(run.f.n)
+            given = not start_direction.interpreted(rows.costs[s], run.upper, cost)
+            x0 = None if s == 0 else rows.points[s] if given else run.P.lmo(cost, run.upper)
+            if s and rows.codes[s] == NON_FINITE:
                 if given or not run.P.is_down_closed:
                     continue
                 x0 *= 0.5
             try:
                 answer = self.local.solve(run.f, run.P, x0=x0, time_limit=left, **self.options)
-            except ValueError:
+            except ValueError as error:
+                self.error = self.error or error
                 continue
             k = answer.n_iter
-            self.points[s], self.values[s], self.gaps[s] = answer.x, answer.value, answer.fw_gap
-            self.counts[s] = k, answer.n_lmo
-            self.trace_value[s, : k + 1], self.trace_gap[s, : k + 1] = answer.trace.value, answer.trace.fw_gap
-            self.codes[s] = next((code for code, status in _STATUS.items() if status is answer.status), FINISHED)
+            rows.points[s], rows.values[s], rows.gaps[s] = answer.x, answer.value, answer.fw_gap
+            rows.counts[s] = k, answer.n_lmo
+            rows.trace_value[s, : k + 1], rows.trace_gap[s, : k + 1] = answer.trace.value, answer.trace.fw_gap
+            rows.codes[s] = next((code for code, status in _STATUS.items() if status is answer.status), FINISHED)
             if answer.status.is_stop:
                 self.stopped = answer.status
 
     def result(self):
         """The best solved start."""
-        solved, run = self.solved(), self.run
+        solved, run, rows = self.solved(), self.run, self.rows
         if not solved.any():
-            raise non_finite_start(run.f, run.x)
-        values = np.where(solved, self.values, -math.inf)
-        best = int(values.argmax())
-        k, value = int(self.counts[best, 0]), float(values[best])
-        x, trace = self.points[best].copy(), self.trace_value[best, : k + 1].copy()
-        status, bound = _STATUS[int(self.codes[best])], math.inf
-        if solved[0] and run.from_zero and run.f.dr_submodular_on(run.upper):
-            bound = float(self.trace_value[0, 0] + self.trace_gap[0, 0])
+            raise self.error
+        best = int(rows.values.argmax())
+        k, value, x = int(rows.counts[best, 0]), float(rows.values[best]), rows.points[best].copy()
+        trace = Trace(rows.trace_value[best, : k + 1].copy(), rows.trace_gap[best, : k + 1].copy())
+        bound = math.inf
+        if solved[0] and run.from_zero:
+            bound = bound_from_zero(run.f, run.upper, rows.trace_value[0], rows.trace_gap[0])
         return Result(
-            x, value, float(self.gaps[best]), bound, STATIONARY, status, k, int(self.counts[:, 1].sum()),
-            now() - run.began, Trace(trace, self.trace_gap[best, : k + 1].copy()), x, value, "multi-start",
-            n_starts=int(solved.sum()), n_best=int((values >= value - 1e-6 * abs(value)).sum()),
-            compiled=self.run.compiled,
+            x, value, float(rows.gaps[best]), bound, STATIONARY, _STATUS[int(rows.codes[best])], k,
+            int(rows.counts[:, 1].sum()), now() - run.began, trace, x, value, "multi-start",
+            n_starts=int(solved.sum()), n_best=int((rows.values >= value - 1e-6 * abs(value)).sum()),
+            compiled=run.compiled,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from drsub_fast._checks import as_real, one_of
 from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NEEDS_PROJECTION, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import assign, blend, is_finite, slope
+from drsub_fast.engine.vector import assign, blend
 from drsub_fast.objectives.base import Objective, evaluate
 from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.base import FeasibleSet, project
@@ -26,17 +26,16 @@ from drsub_fast.solvers.spectral_steps import SpectralOptions, spectral_loop
 from drsub_fast.solvers.state import (
     CLOSING,
     GAP,
-    STALE,
     STARTED,
     SUPPLIED,
-    VALUE,
-    VERTEX,
     K,
     begin,
-    next_vertex,
+    measure_gap,
+    note_step,
     note_top,
     open_run,
     small_gap,
+    stays_finite,
 )
 
 #: How often a step that ends where f is -infinity is halved.
@@ -56,33 +55,20 @@ SHORT_STEPS = Guarantee(
 
 
 @kernel
-def _measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap):
-    """The gap at x, by the oracle; returns the oracle's code."""
-    control, numbers = state.control, state.numbers
-    code = next_vertex(objective, work, feasible_set, set_work, state, x, True)
-    if code == OK:
-        numbers[GAP] = trace_gap[control[K]] = slope(work.grad, state.v, x)
-        control[VERTEX] = STALE
-    return code
-
-
-@kernel
 def projected_gradient_loop(
     objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap
 ):
     state, work, set_work = open_run(objective, feasible_set, x.size, floats, integers)
     control, numbers = state.control, state.numbers
-    if control[STARTED] == 0:
-        begin(objective, work, state, x, upper)
-        if not (math.isfinite(numbers[VALUE]) and is_finite(work.grad)):
-            return NON_FINITE
-        trace_value[0] = numbers[VALUE]
-        trace_gap[0] = math.nan
+    if control[STARTED] == 0 and not begin(objective, work, state, x, upper, trace_value, trace_gap):
+        return NON_FINITE
     candidate = state.candidate
     if control[K] == 0 and math.isnan(numbers[GAP]):
-        code = _measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap)
+        code = measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap)
         if code != OK:
             return code
+        if not math.isfinite(numbers[GAP]):
+            return NON_FINITE
     while control[K] < k_max:
         k = control[K]
         if control[SUPPLIED]:
@@ -91,29 +77,27 @@ def projected_gradient_loop(
             if k >= k_stop:
                 return BREAK
             step = options.step if options.step > 0.0 else 1.0 / (k + 1.0)
+            aim = state.rate
             for j in range(x.size):
-                state.previous[j] = x[j] + step * work.grad[j]
-            if project(feasible_set, set_work, state.previous, state.bound, candidate) != OK:
-                assign(candidate, state.previous)
+                aim[j] = x[j] + step * work.grad[j]
+            if project(feasible_set, set_work, aim, state.bound, candidate) != OK:
+                assign(candidate, aim)
                 return NEEDS_PROJECTION
-        assign(state.previous, x)
         assign(x, candidate)
-        numbers[VALUE] = evaluate(objective, work, x)
+        value = evaluate(objective, work, x)
         # f may fall to -infinity at the boundary.
         halvings = 0
-        while numbers[VALUE] == -math.inf and halvings < _HALVINGS:
+        while value == -math.inf and halvings < _HALVINGS:
             halvings += 1
             blend(x, 0.5, state.previous)
-            numbers[VALUE] = evaluate(objective, work, x)
-        if not (math.isfinite(numbers[VALUE]) and is_finite(work.grad)):
-            assign(x, state.previous)
+            value = evaluate(objective, work, x)
+        if not stays_finite(objective, work, state, x, value):
             return NON_FINITE
-        control[K] = k + 1
-        trace_value[k + 1] = numbers[VALUE]
-        numbers[GAP] = trace_gap[k + 1] = math.nan
+        assign(state.previous, x)
+        note_step(state, value, trace_value, trace_gap)
         note_top(state, x)
     control[CLOSING] = 1
-    code = _measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap)
+    code = measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap)
     if code != OK:
         return code
     return CONVERGED if numbers[GAP] <= small_gap(options.tol, numbers) else FINISHED
@@ -193,9 +177,7 @@ def projected_gradient(
     else:
         step = as_real(step_size, "step_size", lower=0.0, strict=True)
     if step_size == "spectral":
-        status = run.solve(spectral_loop, SpectralOptions(run.tol))
-        if status is Status.COMPLETED:
-            status = Status.MAX_ITER
+        status = run.solve(spectral_loop, SpectralOptions(run.tol), Status.MAX_ITER)
         return run.result("projected-gradient", status, STATIONARY, run.bound_at_start(), returns_best=True)
     status = run.solve(projected_gradient_loop, ProjectedGradientOptions(step, run.tol))
     return run.result("projected-gradient", status, SHORT_STEPS, run.bound_at_start())

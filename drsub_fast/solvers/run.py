@@ -53,6 +53,7 @@ from drsub_fast.solvers.state import (
     VALUE,
     K,
     as_tolerance,
+    linear_bound,
     open_run,
 )
 
@@ -169,11 +170,13 @@ class Run:
         """Lengths of the flat arrays of this run; ``extra`` is what the loop itself wants at their ends."""
         return workspace_size(self.f, self.P, self.params, extra)
 
-    def solve(self, loop: Any, options: Any, extra: Any = (0, 0)) -> Any:
-        """Runs the loop to its end; returns the status of the run."""
+    def solve(
+        self, loop: Any, options: Any, finished: Status = Status.COMPLETED, extra: tuple[int, int] = (0, 0)
+    ) -> Status:
+        """Runs the loop to its end; returns the status of the run, ``finished`` if it took all its steps."""
         shown = progress_bar(True, self.max_iter, unit="step") if self.progress else _NO_BAR
         with self.blas_limit(), shown as bar:
-            return self._solve(loop, options, extra, bar)
+            return self._solve(loop, options, finished, extra, bar)
 
     def blas_limit(self) -> Any:
         """A context in which loops run: of one BLAS thread, if they call BLAS.
@@ -183,7 +186,7 @@ class Run:
         """
         return one_blas_thread() if self.f.uses_blas else nullcontext()
 
-    def _solve(self, loop, options, extra, bar):
+    def _solve(self, loop, options, finished, extra, bar):
         f, x, upper = self.f, self.x, self.upper
         n_floats, n_integers = self.size(extra)
         self.floats, self.integers = _aligned(n_floats), np.zeros(n_integers, np.int64)
@@ -210,12 +213,12 @@ class Run:
                 if code == CONVERGED:
                     return status or Status.CONVERGED
                 if code == FINISHED:
-                    return status or Status.COMPLETED
+                    return status or finished
                 if code == STALLED:
                     return status or Status.STALLED
                 if code == NON_FINITE:
                     if self.integers[K] == 0:
-                        raise non_finite_start(f, x)
+                        require_finite_start(f, x)
                     return Status.NON_FINITE
                 if code in (NEEDS_SOLVER, NEEDS_PROJECTION):
                     self._call_solver(code)
@@ -279,6 +282,9 @@ class Run:
         if code == NEEDS_PROJECTION:
             state.candidate[:] = self.P.project_by_solver(state.candidate, state.bound)
         else:
+            # The time may be up before the loop enters this iterate.
+            k = int(state.control[K])
+            self.trace_value[k], self.trace_gap[k] = state.numbers[VALUE], math.nan
             if not np.isfinite(state.cost).all():
                 state.candidate[:] = math.nan
             else:
@@ -303,11 +309,9 @@ class Run:
         """Seconds until the time limit, at least 0; None without one."""
         return None if self.deadline is None else max(0.0, self.deadline - now())
 
-    def bound_at_start(self) -> Any:
-        """f(0) + max <grad f(0), v>, an upper bound by concavity along non-negative directions."""
-        if not self.from_zero or math.isnan(self.trace_gap[0]) or not self.f.dr_submodular_on(self.upper):
-            return math.inf
-        return float(self.trace_value[0] + self.trace_gap[0])
+    def bound_at_start(self) -> float:
+        """What the traces say of the maximum, if they begin at 0."""
+        return bound_from_zero(self.f, self.upper, self.trace_value, self.trace_gap) if self.from_zero else math.inf
 
     def result(
         self,
@@ -346,6 +350,12 @@ class Run:
         """One of the vectors of the state."""
         start = N_NUMBERS + slot * self.f.n
         return self.floats[start : start + self.f.n]
+
+
+def bound_from_zero(f: Objective, upper: Any, trace_value: Any, trace_gap: Any) -> float:
+    """`linear_bound` of the traces of a run from 0, if f is known to be DR-submodular; else infinity."""
+    bound = float(linear_bound.interpreted(trace_value, trace_gap))
+    return bound if bound < math.inf and f.dr_submodular_on(upper) else math.inf
 
 
 def workspace_size(f: Objective, P: FeasibleSet, params: Any, extra: Any) -> Any:
@@ -392,12 +402,14 @@ def solver_upper(f: Objective, P: FeasibleSet) -> Any:
     return P._unit_upper
 
 
-def non_finite_start(f: Objective, x: Any) -> Any:
-    """The error for a starting point where f or its gradient is not finite."""
+def require_finite_start(f: Objective, x: Any) -> None:
+    """Raises ValueError for a starting point where f or its gradient is not finite."""
     value, grad = f.value_and_gradient(x)
     bad = np.flatnonzero(~np.isfinite(grad))
+    if math.isfinite(value) and not bad.size:
+        return
     what = f"its gradient[{bad[0]}] = {grad[bad[0]]}" if math.isfinite(value) and bad.size else f"f(x0) = {value}"
-    return ValueError(f"the objective is not finite at the starting point: {what}; give another x0")
+    raise ValueError(f"the objective is not finite at the starting point: {what}; give another x0")
 
 
 def starting_point(f: Objective, P: FeasibleSet, x0: Any, upper: Any) -> Any:

@@ -28,7 +28,6 @@ from drsub_fast.sets.base import project
 from drsub_fast.solvers.state import (
     BEST_GAP,
     BEST_K,
-    CLOSING,
     CURRENT,
     GAP,
     N_LMO,
@@ -41,7 +40,9 @@ from drsub_fast.solvers.state import (
     K,
     ask_oracle,
     begin,
-    note_top,
+    close_run,
+    keep_iterate,
+    note_iterate,
     open_run,
     small_gap,
 )
@@ -95,22 +96,18 @@ def _move(x, origin, target, gamma, upper):
 
 @kernel
 def _measure_gap(work, feasible_set, set_work, state, x, trace_value, trace_gap):
-    """The gap at x, by the oracle, whose vertex goes to state.v; returns the oracle's code."""
+    """The gap at x, by the oracle, whose vertex goes to state.v; returns the oracle's code, or NON_FINITE."""
     control, numbers = state.control, state.numbers
     code = ask_oracle(feasible_set, set_work, state, work.grad, state.v)
     if code != OK:
         return code
     control[N_LMO] += 1
     control[VERTEX] = CURRENT
-    k, gap = control[K], slope(work.grad, state.v, x)
-    numbers[GAP] = trace_gap[k] = gap
-    trace_value[k] = numbers[VALUE]
-    risen = numbers[VALUE] > numbers[TOP_VALUE] + 0.1 * _ROUNDING * abs(numbers[TOP_VALUE])
-    if risen or gap < numbers[BEST_GAP]:
-        control[BEST_K] = k
-        numbers[BEST_GAP] = gap
-        assign(state.best, x)
-    note_top(state, x)
+    top = numbers[TOP_VALUE]
+    if not note_iterate(state, x, slope(work.grad, state.v, x), trace_value, trace_gap):
+        return NON_FINITE
+    if numbers[VALUE] > top + 0.1 * _ROUNDING * abs(top) or numbers[GAP] < numbers[BEST_GAP]:
+        keep_iterate(state, x)
     return OK
 
 
@@ -139,39 +136,23 @@ def _search(objective, work, state, x):
 
 
 @kernel
-def _close(objective, work, state, x, is_iterate, code):
-    """Returns to the iterate that counts, unless x is it; ``code``."""
-    control, numbers = state.control, state.numbers
-    control[CLOSING] = 1
-    if not (is_iterate and control[BEST_K] == control[K]):
-        assign(x, state.best)
-        numbers[VALUE] = evaluate(objective, work, x)
-        numbers[GAP] = numbers[BEST_GAP]
-    return code
-
-
-@kernel
 def spectral_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap):
     # VERTEX says what a supplied candidate is: the vertex while that is STALE, the projection once it is CURRENT.
     # `previous` and `rate` hold the last iterate and its gradient.
     state, work, set_work = open_run(objective, feasible_set, x.size, floats, integers)
     control, numbers = state.control, state.numbers
-    if control[STARTED] == 0:
-        begin(objective, work, state, x, upper)
-        if not (math.isfinite(numbers[VALUE]) and is_finite(work.grad)):
-            return NON_FINITE
+    if control[STARTED] == 0 and not begin(objective, work, state, x, upper, trace_value, trace_gap):
+        return NON_FINITE
     while True:
         k = control[K]
         if control[VERTEX] == STALE:
             code = _measure_gap(work, feasible_set, set_work, state, x, trace_value, trace_gap)
             if code != OK:
                 return code
-        if numbers[GAP] <= small_gap(options.tol, numbers):
-            return _close(objective, work, state, x, True, CONVERGED)
-        if k >= k_max:
-            return _close(objective, work, state, x, True, FINISHED)
-        if k - control[BEST_K] >= _IDLE_LIMIT:
-            return _close(objective, work, state, x, True, STALLED)
+        small = numbers[GAP] <= small_gap(options.tol, numbers)
+        if small or k >= k_max or k - control[BEST_K] >= _IDLE_LIMIT:
+            close_run(objective, work, state, x, upper)
+            return CONVERGED if small else FINISHED if k >= k_max else STALLED
         if control[SUPPLIED]:
             control[SUPPLIED] = 0
         else:
@@ -188,6 +169,7 @@ def spectral_loop(objective, feasible_set, options, floats, integers, x, upper, 
             if code != OK:
                 return code
         if not _search(objective, work, state, x):
-            return _close(objective, work, state, x, False, STALLED)
+            close_run(objective, work, state, x, upper)
+            return STALLED
         control[K] = k + 1
         control[VERTEX] = STALE

@@ -6,7 +6,20 @@ A loop is one kernel with the signature
 
 It keeps everything it needs in the two flat arrays, so that it can return at any time with one of the
 codes of `drsub_fast.engine.codes` and go on at the same step when called again. The same text runs compiled or, for
-objectives given as Python callables, as plain Python.
+objectives given as Python callables, as plain Python. Beside its mathematics a loop does the following, in this order:
+
+1. `open_run`: views into the flat arrays. The first call (STARTED is 0) evaluates f by `begin`; where f is not finite
+   it ends with NON_FINITE.
+2. At iterate K, a loop that has the gap of every iterate enters it by `note_iterate`, and says by `keep_iterate`
+   whether this is the one to return. A loop that has it for the first and the last iterate alone asks by `measure_gap`.
+3. Once K is k_max, or the gap is small (`small_gap`), it ends by CONVERGED, FINISHED or STALLED, after `close_run` in
+   the first case; in the second it sets CLOSING and evaluates f at the last iterate anew.
+4. At K = k_stop it returns BREAK: Python wants to look at the clock or to call the callback.
+5. A vertex is had by `next_vertex`, or for a cost other than the gradient by `ask_oracle`. A code other than OK is
+   returned as it is; Python answers it, and the loop asks again at the same place.
+6. After the step, a loop of the first kind counts it in K. One of the second checks it by `stays_finite`, keeps x in
+   `previous`, and enters the value by `note_step` and, if it is the largest, x by `note_top` or `note_higher`. Then
+   `after_step`, if the oracle can follow the gradient.
 """
 
 import math
@@ -19,9 +32,10 @@ from drsub_fast.engine.codes import (
     OK,
 )
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import assign, differ
+from drsub_fast.engine.vector import assign, clip_above, differ, slope
 from drsub_fast.objectives.base import (
     evaluate,
+    gradient_is_finite,
     gradient_rate,
     moved,
     n_moved,
@@ -106,23 +120,85 @@ def open_run(objective, feasible_set, n, floats, integers):
 
 
 @kernel
-def begin(objective, work, state, x, upper):
-    """First evaluation; the starting point is the best so far."""
+def begin(objective, work, state, x, upper, trace_value, trace_gap):
+    """First evaluation, and entry 0 of the traces; whether f is finite.
+
+    The starting point is the iterate to return, until there is a better one.
+    """
     control, numbers = state.control, state.numbers
-    control[STARTED] = 1
     control[BEST_K] = -1
     control[TOP_K] = 0
-    numbers[VALUE] = evaluate(objective, work, x)
-    numbers[GAP] = math.nan
+    numbers[VALUE] = numbers[TOP_VALUE] = trace_value[0] = evaluate(objective, work, x)
+    numbers[GAP] = trace_gap[0] = math.nan
     numbers[BEST_GAP] = math.inf
-    numbers[TOP_VALUE] = numbers[VALUE]
     if control[BASED] == 0:
         numbers[BASE] = numbers[VALUE]
     assign(state.bound, upper)
     assign(state.best, x)
     assign(state.top, x)
+    assign(state.previous, x)
     for j in range(x.size):
         state.v[j] = math.nan
+    control[STARTED] = 1
+    return math.isfinite(numbers[VALUE])
+
+
+@kernel
+def note_iterate(state, x, gap, trace_value, trace_gap):
+    """Enters the value and the gap of iterate K; goes back to the one kept and returns False if f is not finite."""
+    control, numbers = state.control, state.numbers
+    k = control[K]
+    if not (math.isfinite(gap) and math.isfinite(numbers[VALUE])):
+        control[K] = max(k - 1, 0)
+        assign(x, state.best)
+        return False
+    numbers[GAP] = trace_gap[k] = gap
+    trace_value[k] = numbers[VALUE]
+    note_top(state, x)
+    return True
+
+
+@kernel
+def stays_finite(objective, work, state, x, value):
+    """Whether f and its gradient are finite at the x just reached; if not, x goes back to `state.previous`."""
+    if math.isfinite(value) and gradient_is_finite(objective, work):
+        return True
+    assign(x, state.previous)
+    return False
+
+
+@kernel
+def note_step(state, value, trace_value, trace_gap):
+    """Enters the value of iterate K + 1, whose gap nobody asks for."""
+    control, numbers = state.control, state.numbers
+    k = control[K] = control[K] + 1
+    numbers[VALUE] = trace_value[k] = value
+    numbers[GAP] = trace_gap[k] = math.nan
+
+
+@kernel
+def keep_iterate(state, x):
+    """Iterate K, of the gap just entered, is the one to return, until there is a better one."""
+    state.control[BEST_K] = state.control[K]
+    state.numbers[BEST_GAP] = state.numbers[GAP]
+    assign(state.best, x)
+
+
+@kernel
+def close_run(objective, work, state, x, upper):
+    """Returns to the iterate that was kept, its value from scratch."""
+    state.control[CLOSING] = 1
+    assign(x, state.best)
+    clip_above(x, upper)
+    state.numbers[VALUE] = evaluate(objective, work, x)
+    state.numbers[GAP] = state.numbers[BEST_GAP]
+
+
+@kernel
+def linear_bound(trace_value, trace_gap):
+    """f(0) + max <grad f(0), v> by the traces of a run from 0: an upper bound, f being concave along all v >= 0."""
+    bound = trace_value[0] + trace_gap[0]
+    return math.inf if math.isnan(bound) else bound
 
 
 @kernel
@@ -171,6 +247,16 @@ def next_vertex(objective, work, feasible_set, set_work, state, x, additive):
     if tracks(feasible_set) and gradient_rate(objective, work, v, additive, state.rate):
         control[TRACKED] = track(feasible_set, set_work, state.rate)
     return OK
+
+
+@kernel
+def measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap):
+    """Asks the oracle for the gap of iterate K, where the loop does not ask anyway; returns the oracle's code."""
+    state.control[VERTEX] = STALE
+    code = next_vertex(objective, work, feasible_set, set_work, state, x, True)
+    if code == OK:
+        state.numbers[GAP] = trace_gap[state.control[K]] = slope(work.grad, state.v, x)
+    return code
 
 
 @kernel

@@ -21,7 +21,8 @@ from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.promise import FINISHED_RUNS, NONNEGATIVE, Promise, claims
 from drsub_fast.solvers.record import METHODS, check_options, option_names
-from drsub_fast.solvers.run import inner_point, now, solver_upper
+from drsub_fast.solvers.run import bound_from_zero, inner_point, now, solver_upper
+from drsub_fast.solvers.starts import local_global_bound
 
 TWO_PHASE = Promise(
     0.25,
@@ -131,8 +132,8 @@ def two_phase_frank_wolfe(
     else:
         if time_limit is not None:
             options["time_limit"] = max(0.0, time_limit - (now() - began))
-        bound = first.trace.value[0] + first.trace.fw_gap[0] if x0 is None and f.dr_submodular_on(upper) else math.inf
-        bound = bound if f.finite_at_zero else math.inf
+        from_zero = x0 is None and f.finite_at_zero
+        bound = bound_from_zero(f, upper, first.trace.value, first.trace.fw_gap) if from_zero else math.inf
         result = second_phase(first, subroutine, f, P, options, bound)
     return replace(result, method="two-phase-frank-wolfe", time=now() - began)
 
@@ -154,7 +155,7 @@ def second_phase(first: Any, subroutine: Any, f: Objective, P: FeasibleSet, opti
     met = TWO_PHASE, status, first.n_iter + second.n_iter, values, top.best_value
     guarantee, upper_bound = claims(f, upper, *met, min(first.upper_bound, bound))
     if guarantee.holds and math.isfinite(first.fw_gap + second.fw_gap):
-        local_global = 4.0 * better.value + max(first.fw_gap, 0.0) + max(second.fw_gap, 0.0)
+        local_global = local_global_bound.interpreted(better.value, first.fw_gap, second.fw_gap)
         guarantee, upper_bound = claims(f, upper, *met, min(upper_bound, local_global))
     gap, n_lmo = better.fw_gap, first.n_lmo + second.n_lmo
     if phase == 2 and math.isfinite(gap):

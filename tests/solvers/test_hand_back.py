@@ -23,8 +23,8 @@ def measured_loop(objective, feasible_set, options, floats, integers, x, upper, 
     state, work, set_work = open_run(objective, feasible_set, x.size, floats, integers)
     control, numbers = state.control, state.numbers
     if control[STARTED] == 0:
-        begin(objective, work, state, x, upper)
-        trace_value[0], trace_gap[0] = numbers[VALUE], 0.0
+        begin(objective, work, state, x, upper, trace_value, trace_gap)
+        trace_gap[0] = 0.0
     cost = state.rate
     while control[K] < k_max:
         k = control[K]

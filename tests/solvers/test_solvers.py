@@ -14,7 +14,8 @@ import pytest
 import drsub_fast as ds
 from drsub_fast import reference
 from drsub_fast.engine import jit
-from drsub_fast.solvers.multi_start import random_costs
+from drsub_fast.solvers.multi_start import start_costs
+from drsub_fast.solvers.starts import start_direction
 
 SOLVERS = {
     "frank-wolfe": ds.frank_wolfe,
@@ -143,18 +144,19 @@ def test_multi_start_is_at_least_as_good_and_independent_of_threads():
 
 
 def test_costs_of_starts_follow_the_scale_and_are_fresh():
-    upper = np.array([1.0, 0.0, 4.0])
-    costs = random_costs(upper, 5, seed=2)
+    costs = start_costs(3, 5, seed=2)
     assert not costs[0].any()
-    assert not costs[:, 1].any()
-    assert (costs[1:, [0, 2]] != 0.0).all()
-    assert (costs[1::2] >= 0.0).all()
-    unit = random_costs(np.ones(3), 5, seed=2)
-    assert (costs[:, 2] == unit[:, 2] / 4.0).all()
+    assert (costs[1:] != 0.0).all()
+    assert (costs[1::2] > 0.0).all()
+    assert (costs[2::2] < 0.0).any()
+    direction = np.full(3, 7.0)
+    assert start_direction(costs[1], np.array([1.0, 0.0, 4.0]), direction)
+    assert direction.tolist() == [costs[1, 0], 0.0, costs[1, 2] / 4.0]
+    assert not start_direction(costs[0], np.ones(3), direction)
     kept = costs.copy()
     costs[:] = 7.0
-    assert (random_costs(upper, 5, seed=2) == kept).all()
-    assert (random_costs(upper, 5, seed=3) != kept).any()
+    assert (start_costs(3, 5, seed=2) == kept).all()
+    assert (start_costs(3, 5, seed=3) != kept).any()
 
 
 def test_multi_start_needs_an_integer_seed():
@@ -383,6 +385,14 @@ def test_non_finite_objective_stops_with_the_last_good_iterate():
     assert r.status is ds.Status.NON_FINITE
     assert r.n_iter == 3
     assert r.value == pytest.approx(2 * (1 - 0.9**3))
+
+    def edge(x):
+        return (x.sum() if x.sum() == 0.0 else math.nan), np.ones(2)
+
+    for method in ("frank-wolfe", "nonmonotone-frank-wolfe", "projected-gradient", "fully-corrective-frank-wolfe"):
+        r = ds.maximize(ds.CallableObjective(edge, 2), ds.Box(np.ones(2)), method=method, max_iter=10, bound="cheap")
+        assert (r.x.tolist(), r.value, r.n_iter) == ([0.0, 0.0], 0.0, 0), method
+        assert np.isfinite(r.trace.value).all(), method
 
     def nowhere(x):
         return -math.inf, np.ones(2)

@@ -1,0 +1,95 @@
+"""Many solves of one problem, each from its own start, and the bounds that come with them: what is compiled of it.
+
+A single solve (`drsub_fast.solvers.multi_start`) and a stack (`drsub_fast.batch.stack_loop`) run this text.
+"""
+
+import math
+from collections import namedtuple
+
+from drsub_fast.engine.codes import BREAK, OK, PAUSED, SOLVED
+from drsub_fast.engine.jit import kernel
+from drsub_fast.sets.base import lmo
+from drsub_fast.solvers.loops import run_loop
+from drsub_fast.solvers.state import BASE, BASED, GAP, N_LMO, VALUE, K, open_run
+
+#: The starts of a problem, row s of every array being start s: the cost whose vertex it is, where u = 1 (all zero: it
+#: begins at its point); then what its solve left: point, value (-inf until it is solved), gap, (steps, oracle calls),
+#: code of the loop, traces.
+Starts = namedtuple("Starts", "costs points values gaps counts codes trace_value trace_gap")
+
+#: Code of a start whose solve has not begun.
+UNSOLVED = -1
+
+#: A variable with a smaller bound counts as fixed at 0 where costs are scaled: 1 / bound would overflow.
+_SMALLEST_BOUND = 1e-300
+
+
+@kernel
+def is_solved(code):
+    """Whether a loop came to its end by itself."""
+    return code in SOLVED
+
+
+@kernel
+def start_direction(cost, upper, out):
+    """out = cost / upper, which spreads vertices whatever the scale of the variables; whether it is not zero."""
+    count = 0
+    for j in range(upper.size):
+        out[j] = cost[j] / upper[j] if upper[j] > _SMALLEST_BOUND else 0.0
+        count += out[j] != 0.0
+    return count > 0
+
+
+@kernel
+def _begin_start(objective, feasible_set, floats, integers, starts, s, upper, base):
+    """A fresh workspace, and the point of start s; returns the code of the oracle."""
+    for i in range(integers.size):
+        integers[i] = 0
+    if math.isfinite(base):
+        floats[BASE], integers[BASED] = base, 1
+    state, _, set_work = open_run(objective, feasible_set, upper.size, floats, integers)
+    code = OK
+    if start_direction(starts.costs[s], upper, state.cost):
+        code = PAUSED
+        while code == PAUSED:
+            code = lmo(feasible_set, set_work, state.cost, upper, starts.points[s])
+    return code
+
+
+@kernel
+def solve_starts(objective, feasible_set, options, floats, integers, starts, upper, base, k_max, steps, first, last):
+    """Solves starts first .. last - 1, or takes ``steps`` steps; returns the start to go on with, ``last`` at the end.
+
+    The rise of f is counted from ``base`` if that is finite.
+    """
+    s = first
+    while s < last:
+        if starts.codes[s] == UNSOLVED:
+            code = _begin_start(objective, feasible_set, floats, integers, starts, s, upper, base)
+            if code != OK:
+                starts.codes[s] = code
+                s += 1
+                continue
+        k = integers[K]
+        starts.codes[s] = run_loop(
+            options, objective, feasible_set, floats, integers, starts.points[s], upper, k_max, min(k + steps, k_max),
+            starts.trace_value[s], starts.trace_gap[s],
+        )  # fmt: skip
+        steps -= integers[K] - k
+        starts.values[s] = floats[VALUE] if is_solved(starts.codes[s]) else -math.inf
+        starts.gaps[s] = floats[GAP]
+        starts.counts[s, 0] = integers[K]
+        starts.counts[s, 1] = integers[N_LMO]
+        if starts.codes[s] == BREAK or starts.codes[s] == PAUSED:
+            return s
+        s += 1
+    return last
+
+
+@kernel
+def local_global_bound(value, gap, other_gap):
+    """Proposition 1: for f >= 0, stationary x over P and z over {y in P : y <= u - x} have max{f(x), f(z)} >= f(x*)/4.
+
+    ``value`` is the larger of the two values; the gaps that the two points left count in full.
+    """
+    return 4.0 * value + max(gap, 0.0) + max(other_gap, 0.0)
