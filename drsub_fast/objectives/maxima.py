@@ -1,4 +1,4 @@
-"""Kernels of the multilinear extension of F(S) = sum_{i in S} l_i + sum_d max_{i in S} W_id.
+"""The multilinear extension of F(S) = sum_{i in S} l_i + sum_d max_{i in S} W_id: its data and kernels.
 
 For one d sort the items by W_id, largest first, w_1 >= w_2 >= ..; then with Q_k = prod_{l < k} (1 - x_l)
 
@@ -10,15 +10,80 @@ or a difference of near equals.
 """
 
 from collections import namedtuple
+from collections.abc import Iterable, Mapping
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
+from drsub_fast._checks import as_array, as_real, as_sparse, described, require_at_least
 from drsub_fast._kinds import LARGEST, within
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.stack import row_of
 from drsub_fast.objectives.base import register_objective
+
+
+def _as_sets(sets):
+    """A list of sets of elements."""
+    if not isinstance(sets, Iterable) or isinstance(sets, (str, bytes, Mapping)):
+        raise TypeError(f"sets must be a sequence of iterables or a matrix, got {described(sets)}")
+    sets = list(sets)
+    for i, elements in enumerate(sets):
+        if not isinstance(elements, Iterable) or isinstance(elements, (str, bytes)):
+            raise TypeError(f"sets[{i}] must be an iterable of elements, got {described(elements)}")
+    return [set(elements) for elements in sets]
+
+
+def _weight_of(element, weights):
+    """Weight of one element of a coverage function."""
+    try:
+        weight = as_real(weights[element], f"weights[{element!r}]")
+    except (KeyError, IndexError):
+        raise ValueError(f"element {element!r} has no weight") from None
+    if not 0.0 <= weight < np.inf:
+        raise ValueError(f"the weight {weight:g} of element {element!r} must be finite and at least 0")
+    return weight
+
+
+def as_benefits(W: Any) -> Any:
+    """W >= 0, shape (n, D): dense, or sparse by rows."""
+    if scipy.sparse.issparse(W):
+        W = as_sparse(W, "W")
+        require_at_least(W.data, 0.0, "W.data", ": the maximum over the empty set is 0")
+    else:
+        W = as_array(W, "W", 2)
+        require_at_least(W, 0.0, "W", ": the maximum over the empty set is 0")
+    if not W.shape[0]:
+        raise ValueError("W has no rows: at least one item is needed")
+    return W
+
+
+def coverage_benefits(sets: Any, weights: Any) -> Any:
+    """A coverage function as facility location: an element is a customer, to whom each set with it is worth its weight.
+
+    Takes the arguments of `Multilinear.coverage`; a sparse matrix by rows.
+    """
+    if len(getattr(sets, "shape", ())) == 2:
+        matrix = as_sparse(sets, "sets") if scipy.sparse.issparse(sets) else as_array(sets, "sets", 2)
+        members = scipy.sparse.csr_array(matrix)
+        members.eliminate_zeros()
+        sets = [row.tolist() for row in np.split(members.indices, members.indptr[1:-1])]
+    sets = _as_sets(sets)
+    if not sets:
+        raise ValueError("sets is empty: at least one item is needed")
+    if weights is not None and not hasattr(weights, "keys"):
+        weights = as_array(weights, "weights", 1)
+    numbers = {element: e for e, element in enumerate(dict.fromkeys(chain.from_iterable(sets)))}
+    weight = np.array([1.0 if weights is None else _weight_of(element, weights) for element in numbers])
+    rows = np.repeat(np.arange(len(sets)), [len(elements) for elements in sets])
+    columns = np.array([numbers[element] for element in chain.from_iterable(sets)], dtype=np.int64)
+    return scipy.sparse.csr_array((weight[columns], (rows, columns)), shape=(len(sets), max(1, len(numbers))))
+
+
+#: Most items, and most pairs of items in all groups, for a matrix of second derivatives.
+_MATRIX_UP_TO, _MOST_PAIRS = 2000, 100_000_000
 
 #: Columns of a dense W that are sorted at a time.
 COLUMNS = 64
@@ -133,6 +198,41 @@ register_objective(
     is_nonnegative=_maxima_is_nonnegative,
     problem_at=_maxima_at,
 )
+
+
+def dense_rows(params: Any) -> NDArray[np.float64]:
+    """W again, shape (n, D)."""
+    _, _, pointers, items, weights = params
+    W = np.zeros((params.n, pointers.size - 1))
+    for first in range(0, W.shape[1], COLUMNS):
+        last = min(first + COLUMNS, W.shape[1])
+        part = slice(pointers[first], pointers[last])
+        columns = np.repeat(np.arange(first, last), np.diff(pointers[first : last + 1]))
+        W[items[part], columns] = weights[part]
+    return W
+
+
+def curvature(params: Any, upper: NDArray[np.float64]) -> float:
+    """A bound on the curvature constant over [0, upper]: -d_ij f <= sum_d min(W_id, W_jd), attained at x = 0."""
+    _, _, pointers, items, weights = params
+    # Weights are sorted within each group.
+    u = upper[items]
+    before = np.concatenate(([0.0], np.cumsum(u)))
+    start = np.repeat(before[pointers[:-1]], np.diff(pointers))
+    return float(2.0 * (weights * u) @ (before[:-1] - start))
+
+
+def curvature_matrix(params: Any) -> NDArray[np.float64] | None:
+    """A with -d_ij f <= a_ij on the unit box; None where it is too large."""
+    _, _, pointers, items, weights = params
+    if params.n > _MATRIX_UP_TO or np.square(np.diff(pointers)).sum() > _MOST_PAIRS:
+        return None
+    A = np.zeros((params.n, params.n))
+    for first, end in pairwise(pointers):
+        group, shared = items[first:end], weights[first:end]
+        A[np.ix_(group, group)] += np.minimum.outer(shared, shared)
+    np.fill_diagonal(A, 0.0)
+    return A
 
 
 def _stacked_maxima(linear, W):

@@ -10,14 +10,11 @@ A kind of set function, a way to evaluate f:
   (`drsub_fast.objectives.maxima`).
 - Cut of a directed graph: F(S) = sum_{i in S, j not in S} a_ij, f(x) = sum_ij a_ij x_i (1 - x_j), a quadratic.
 - Table of all 2^n values, by folding one coordinate at a time (`drsub_fast.objectives.set_table`).
-- Sampling for any other F: the mean over sets S_s = {i : U_si < x_i} with fixed uniform numbers U.
-
-All classes are in this file, although it is long: each is a `Multilinear`, and `Multilinear` makes them.
+- Sampling for any other F: means over sets with fixed uniform numbers (`drsub_fast.objectives.sampling`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -31,29 +28,18 @@ from drsub_fast._checks import (
     as_function,
     as_items,
     as_known,
-    as_real,
     as_seed,
-    as_sparse,
     as_vector,
-    described,
-    require_at_least,
 )
 from drsub_fast._kinds import EXTENSIONS, array, register_kind
-from drsub_fast.objectives import corners
+from drsub_fast.objectives import corners, maxima, set_table
 from drsub_fast.objectives.base import Objective
-from drsub_fast.objectives.maxima import COLUMNS, MaximaParams, sorted_columns, stack_facility_location, stack_flid
 from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.objectives.set_table import TableParams
+from drsub_fast.objectives.sampling import Sampler
 from drsub_fast.objectives.user import PYTHON_CALL, CallableParams
 
 #: Largest n for which the table of all values is stored (8 MB).
 MAX_ENUMERATED = 20
-
-#: Most items, and most pairs of items in all groups, for a matrix of second derivatives.
-_MATRIX_UP_TO, _MOST_PAIRS = 2000, 100_000_000
-
-#: Most values that a sampled extension remembers, some 100 bytes each.
-_MOST_VALUES = 1_000_000
 
 
 class Multilinear(Objective):
@@ -130,22 +116,8 @@ class Multilinear(Objective):
         >>> f.gradient([0.0, 0.5])
         array([2., 6.])
         """
-        if len(getattr(sets, "shape", ())) == 2:
-            matrix = as_sparse(sets, "sets") if scipy.sparse.issparse(sets) else as_array(sets, "sets", 2)
-            members = scipy.sparse.csr_array(matrix)
-            members.eliminate_zeros()
-            sets = [row.tolist() for row in np.split(members.indices, members.indptr[1:-1])]
-        sets = _as_sets(sets)
-        if not sets:
-            raise ValueError("sets is empty: at least one item is needed")
-        if weights is not None and not hasattr(weights, "keys"):
-            weights = as_array(weights, "weights", 1)
-        numbers = {element: e for e, element in enumerate(dict.fromkeys(chain.from_iterable(sets)))}
-        weight = np.array([1.0 if weights is None else _weight_of(element, weights) for element in numbers])
-        rows = np.repeat(np.arange(len(sets)), [len(elements) for elements in sets])
-        columns = np.array([numbers[element] for element in chain.from_iterable(sets)], dtype=np.int64)
-        members = scipy.sparse.csr_array((weight[columns], (rows, columns)), shape=(len(sets), max(1, len(numbers))))
-        return MaximaExtension("coverage", np.zeros(len(sets)), members)
+        W = maxima.coverage_benefits(sets, weights)
+        return MaximaExtension("coverage", np.zeros(W.shape[0]), W)
 
     @staticmethod
     def facility_location(W: Any) -> "Multilinear":
@@ -168,7 +140,7 @@ class Multilinear(Objective):
         >>> f.value([1.0, 0.5])
         4.0
         """
-        W = _as_benefits(W)
+        W = maxima.as_benefits(W)
         return MaximaExtension("facility_location", np.zeros(W.shape[0]), W)
 
     @staticmethod
@@ -199,7 +171,7 @@ class Multilinear(Objective):
         >>> f.set_value([0, 1])
         1.5
         """
-        W = _as_benefits(W)
+        W = maxima.as_benefits(W)
         utilities = as_vector(utilities, "utilities", n=W.shape[0])
         return MaximaExtension("flid", utilities - np.asarray(W.sum(axis=1)).ravel(), W, utilities)
 
@@ -253,7 +225,7 @@ class Multilinear(Objective):
         n = as_count(n, "n", lower=1)
         if n > MAX_ENUMERATED:
             raise ValueError(f"n = {n}: 2^{n} values are too many to enumerate; use Multilinear.sampled")
-        return TableExtension([function(_items(subset, n)) for subset in range(1 << n)])
+        return TableExtension([function(set_table.items_of(subset, n)) for subset in range(1 << n)])
 
     @staticmethod
     def from_table(values: ArrayLike) -> "Multilinear":
@@ -330,46 +302,6 @@ class Multilinear(Objective):
         return SampledExtension(function, n, n_samples, seed, nonnegative, monotone)
 
 
-def _as_sets(sets):
-    """A list of sets of elements."""
-    if not isinstance(sets, Iterable) or isinstance(sets, (str, bytes, Mapping)):
-        raise TypeError(f"sets must be a sequence of iterables or a matrix, got {described(sets)}")
-    sets = list(sets)
-    for i, elements in enumerate(sets):
-        if not isinstance(elements, Iterable) or isinstance(elements, (str, bytes)):
-            raise TypeError(f"sets[{i}] must be an iterable of elements, got {described(elements)}")
-    return [set(elements) for elements in sets]
-
-
-def _weight_of(element, weights):
-    """Weight of one element of a coverage function."""
-    try:
-        weight = as_real(weights[element], f"weights[{element!r}]")
-    except (KeyError, IndexError):
-        raise ValueError(f"element {element!r} has no weight") from None
-    if not 0.0 <= weight < np.inf:
-        raise ValueError(f"the weight {weight:g} of element {element!r} must be finite and at least 0")
-    return weight
-
-
-def _as_benefits(W):
-    """W >= 0, shape (n, D): dense, or sparse by rows."""
-    if scipy.sparse.issparse(W):
-        W = as_sparse(W, "W")
-        require_at_least(W.data, 0.0, "W.data", ": the maximum over the empty set is 0")
-    else:
-        W = as_array(W, "W", 2)
-        require_at_least(W, 0.0, "W", ": the maximum over the empty set is 0")
-    if not W.shape[0]:
-        raise ValueError("W has no rows: at least one item is needed")
-    return W
-
-
-def _items(subset, n):
-    """The items whose bits are set."""
-    return [i for i in range(n) if subset >> i & 1]
-
-
 class MaximaExtension(Multilinear):
     """Extension of F(S) = sum_{i in S} linear_i + sum_d max_{i in S} W_id; W sparse by columns, >= 0.
 
@@ -390,7 +322,7 @@ class MaximaExtension(Multilinear):
     def _params(self):
         # Sorted once it is evaluated: a greedy choice reads rows of W alone. Only one of both is kept of a dense W, so
         # that the memory stays below twice that of W.
-        params = MaximaParams(self.n, self.linear, *sorted_columns(self._rows))
+        params = maxima.MaximaParams(self.n, self.linear, *maxima.sorted_columns(self._rows))
         if not scipy.sparse.issparse(self._rows):
             self._rows = None
         return params
@@ -403,16 +335,7 @@ class MaximaExtension(Multilinear):
 
     def rows(self) -> Any:
         """What item i is worth in group d, shape (n, D): an array, or a sparse matrix by rows, as it was given."""
-        if self._rows is not None:
-            return self._rows
-        _, _, pointers, items, weights = self._params
-        W = np.zeros((self.n, pointers.size - 1))
-        for first in range(0, W.shape[1], COLUMNS):
-            last = min(first + COLUMNS, W.shape[1])
-            part = slice(pointers[first], pointers[last])
-            columns = np.repeat(np.arange(first, last), np.diff(pointers[first : last + 1]))
-            W[items[part], columns] = weights[part]
-        return W
+        return maxima.dense_rows(self._params) if self._rows is None else self._rows
 
     def set_value(self, items: Iterable[int]) -> float:
         items = as_items(items, self.n)
@@ -439,23 +362,10 @@ class MaximaExtension(Multilinear):
         return True if self.linear.min() >= 0.0 else super().nonnegative_on(upper)
 
     def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
-        # -d_ij f <= sum_d min(W_id, W_jd), attained at x = 0; weights are sorted within each group.
-        _, _, pointers, items, weights = self._params
-        u = np.minimum(upper, 1.0)[items]
-        before = np.concatenate(([0.0], np.cumsum(u)))
-        start = np.repeat(before[pointers[:-1]], np.diff(pointers))
-        return float(2.0 * (weights * u) @ (before[:-1] - start))
+        return maxima.curvature(self._params, np.minimum(upper, 1.0))
 
     def curvature_matrix(self, upper: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        _, _, pointers, items, weights = self._params
-        if self.n > _MATRIX_UP_TO or np.square(np.diff(pointers)).sum() > _MOST_PAIRS:
-            return None
-        A = np.zeros((self.n, self.n))
-        for first, end in pairwise(pointers):
-            group, shared = items[first:end], weights[first:end]
-            A[np.ix_(group, group)] += np.minimum.outer(shared, shared)
-        np.fill_diagonal(A, 0.0)
-        return A
+        return maxima.curvature_matrix(self._params)
 
 
 class CutExtension(Quadratic, Multilinear):
@@ -487,8 +397,8 @@ class TableExtension(Multilinear):
         if n < 1 or values.size != 1 << n:
             raise ValueError(f"values has {values.size} entries, expected 2^n for n >= 1 items")
         self.n = n
-        self._params = TableParams(n, values)
-        self._require_submodular()
+        self._params = set_table.TableParams(n, values)
+        set_table.require_submodular(values, n)
 
     @property
     def values(self) -> NDArray[np.float64]:
@@ -499,64 +409,24 @@ class TableExtension(Multilinear):
 
     def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         # A multilinear function is smallest at a corner of the box.
-        return bool(self._corner_values(upper).min() >= 0.0)
+        return bool(set_table.corner_values(self._params.values, upper).min() >= 0.0)
 
     def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
-        corner = self._corner_values(upper)
-        return all(_difference(corner, i).min() >= 0.0 for i in range(self.n) if upper[i] > 0.0)
+        corner = set_table.corner_values(self._params.values, upper)
+        return all(set_table.first_difference(corner, i).min() >= 0.0 for i in range(self.n) if upper[i] > 0.0)
 
     def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
         u = np.minimum(upper, 1.0)
         return float(u @ self.curvature_matrix(upper) @ u)
 
     def curvature_matrix(self, upper: NDArray[np.float64]) -> NDArray[np.float64]:
-        # -d_ij f is a mean of second differences, which are at most 0.
-        A = np.zeros((self.n, self.n))
-        for j in range(self.n):
-            for i in range(j):
-                A[i, j] = A[j, i] = max(0.0, -self._second_difference(i, j).min())
-        return A
-
-    def _corner_values(self, upper):
-        """f at the 2^n corners of [0, min(upper, 1)]."""
-        corner = self._params.values.copy()
-        for i, u in enumerate(np.minimum(upper, 1.0)):
-            pairs = corner.reshape(-1, 2, 1 << i)
-            pairs[:, 1] = pairs[:, 0] + u * (pairs[:, 1] - pairs[:, 0])
-        return corner
-
-    def _second_difference(self, i, j):
-        """F(S + i + j) - F(S + i) - F(S + j) + F(S), i < j, shape (.., .., ..) over the other items."""
-        table = self._params.values.reshape(-1, 2, 1 << (j - i - 1), 2, 1 << i)
-        return (table[:, 1, :, 1] - table[:, 1, :, 0]) - (table[:, 0, :, 1] - table[:, 0, :, 0])
-
-    def _require_submodular(self):
-        scale = 1e-12 * (1.0 + np.abs(self._params.values).max())
-        for j in range(self.n):
-            for i in range(j):
-                second = self._second_difference(i, j)
-                if second.max() > scale:
-                    high, middle, low = np.unravel_index(int(second.argmax()), second.shape)
-                    others = (int(high) << (j + 1)) + (int(middle) << (i + 1)) + int(low)
-                    S = set(_items(others, self.n)) or "{}"
-                    raise ValueError(
-                        f"F is not submodular: with S = {S}, F(S + {i} + {j}) - F(S + {j}) exceeds F(S + {i}) - F(S) "
-                        f"by {second.max():g}"
-                    )
-
-
-def _difference(table, i):
-    """F(S + i) - F(S) for all S without i."""
-    pairs = table.reshape(-1, 2, 1 << i)
-    return pairs[:, 1] - pairs[:, 0]
+        return set_table.curvature_matrix(self._params.values, self.n)
 
 
 class SampledExtension(Multilinear):
     """Estimate of the extension of a Python set function, with common random numbers."""
 
-    n: int
-    function: Any
-    declared: Any
+    sampler: Sampler
 
     compiled = False
     _made_by = "sampled"
@@ -564,7 +434,7 @@ class SampledExtension(Multilinear):
     def __init__(self, function: Any, n: int, n_samples: Any, seed: int, nonnegative: Any, monotone: Any) -> None:
         as_function(function, "function", optional=False)
         self.n = as_count(n, "n", lower=1)
-        self.function, self._values = function, {}
+        self.sampler = Sampler(function)
         self._nonnegative, self._monotone = as_known(nonnegative, "nonnegative"), as_known(monotone, "monotone")
         self.declared = frozenset(
             name for name, value in (("nonnegative", nonnegative), ("monotone", monotone)) if value
@@ -574,13 +444,15 @@ class SampledExtension(Multilinear):
         )
         self._params = CallableParams(self.n, self._estimate)
 
-    def standard_error(self, x: Any) -> Any:
-        """Standard errors at x of the value (a float) and of the gradient, shape (n,)."""
-        sample, counts = self._sample(as_vector(x, "x", n=self.n))
-        total = counts.sum()
-        deviation = sample - counts @ sample / total
-        error = np.sqrt(counts @ deviation**2 / (total - 1.0) / total)
-        return float(error[0]), error[1:]
+    @property
+    def function(self) -> Any:
+        """The set function F."""
+        return self.sampler.function
+
+    @property
+    def n_calls(self) -> int:
+        """Number of sets that F was called for so far."""
+        return len(self.sampler.values)
 
     @property
     def operations(self) -> Any:
@@ -595,48 +467,13 @@ class SampledExtension(Multilinear):
     def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self._monotone
 
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_values": {}}
-
-    @property
-    def n_calls(self) -> Any:
-        """Number of sets that F was called for so far."""
-        return len(self._values)
-
-    def estimate(self, x: Any, uniforms: Any) -> Any:
-        """Value and gradient at x from the sets {i : u_i < x_i}, one for each row u of ``uniforms``."""
-        sample, counts = self._sample(x, uniforms)
-        mean = counts @ sample / counts.sum()
-        return mean[0], mean[1:]
-
-    def mean_value(self, x: Any, uniforms: Any) -> Any:
-        """The value alone: one call of F a set."""
-        return float(np.mean([self._value_of(chosen) for chosen in uniforms < x]))
+    def standard_error(self, x: Any) -> Any:
+        """Standard errors at x of the value (a float) and of the gradient, shape (n,)."""
+        error = self.sampler.standard_error(as_vector(x, "x", n=self.n), self._uniforms)
+        return float(error[0]), error[1:]
 
     def _estimate(self, x):
-        return self.estimate(x, self._uniforms)
-
-    def _sample(self, x, uniforms=None):
-        """Rows (F(S), F(S + i) - F(S - i) for every i) for the distinct sets, and how often each was drawn."""
-        drawn = (self._uniforms if uniforms is None else uniforms) < x
-        members, counts = np.unique(drawn, axis=0, return_counts=True)
-        sample = np.empty((len(members), self.n + 1))
-        for row, chosen in zip(sample, members, strict=True):
-            value = row[0] = self._value_of(chosen)
-            for i in range(self.n):
-                chosen[i] ^= True
-                row[i + 1] = (self._value_of(chosen) - value) * (1.0 if chosen[i] else -1.0)
-                chosen[i] ^= True
-        return sample, counts
-
-    def _value_of(self, chosen):
-        key = np.packbits(chosen).tobytes()
-        value = self._values.get(key)
-        if value is None:
-            value = float(self.function(np.flatnonzero(chosen).tolist()))
-            if len(self._values) < _MOST_VALUES:
-                self._values[key] = value
-        return value
+        return self.sampler.estimate(x, self._uniforms)
 
 
 def _coverage(sets, element_weights=None):
@@ -648,19 +485,16 @@ register_kind(
     EXTENSIONS, "coverage", _coverage, sets=array("n elements", may_be_sparse=True), element_weights=array("elements")
 )
 
-
 register_kind(
-    EXTENSIONS, "facility-location", Multilinear.facility_location, stack=stack_facility_location,
+    EXTENSIONS, "facility-location", Multilinear.facility_location, stack=maxima.stack_facility_location,
     W=array("n d", may_be_sparse=True),
 )  # fmt: skip
 
-
 register_kind(
-    EXTENSIONS, "flid", Multilinear.flid, stack=stack_flid, utilities=array("n"), W=array("n d", may_be_sparse=True)
-)
-
+    EXTENSIONS, "flid", Multilinear.flid, stack=maxima.stack_flid, utilities=array("n"),
+    W=array("n d", may_be_sparse=True),
+)  # fmt: skip
 
 register_kind(EXTENSIONS, "cut", Multilinear.cut, adjacency=array("n n", may_be_sparse=True))
-
 
 register_kind(EXTENSIONS, "table", Multilinear.from_table, values=array("2^n"))

@@ -1,10 +1,13 @@
-"""Kernels of the multilinear extension of a set function given by the table of its 2^n values.
+"""The multilinear extension of a set function given by the table of its 2^n values, item i being bit 2^i of the index.
 
 Fold one coordinate at a time, t <- (1 - x_i) t[without i] + x_i t[with i], and go back through the folds with the
 probabilities of the subsets for the gradient: O(2^n) together.
 """
 
 from collections import namedtuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.engine.jit import kernel
 from drsub_fast.objectives.base import register_objective
@@ -68,3 +71,54 @@ def _table_evaluate(params, work, x):
 
 
 register_objective(TableParams, objective_size=_table_size, objective_carve=_table_carve, evaluate=_table_evaluate)
+
+
+def items_of(subset: int, n: int) -> list[int]:
+    """The items whose bits are set."""
+    return [i for i in range(n) if subset >> i & 1]
+
+
+def corner_values(values: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
+    """f at the 2^n corners of [0, min(upper, 1)]."""
+    corner = values.copy()
+    for i, u in enumerate(np.minimum(upper, 1.0)):
+        pairs = corner.reshape(-1, 2, 1 << i)
+        pairs[:, 1] = pairs[:, 0] + u * (pairs[:, 1] - pairs[:, 0])
+    return corner
+
+
+def first_difference(values: NDArray[np.float64], i: int) -> NDArray[np.float64]:
+    """F(S + i) - F(S) for all S without i."""
+    pairs = values.reshape(-1, 2, 1 << i)
+    return pairs[:, 1] - pairs[:, 0]
+
+
+def second_difference(values: NDArray[np.float64], i: int, j: int) -> NDArray[np.float64]:
+    """F(S + i + j) - F(S + i) - F(S + j) + F(S), i < j, shape (.., .., ..) over the other items."""
+    table = values.reshape(-1, 2, 1 << (j - i - 1), 2, 1 << i)
+    return (table[:, 1, :, 1] - table[:, 1, :, 0]) - (table[:, 0, :, 1] - table[:, 0, :, 0])
+
+
+def curvature_matrix(values: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """A with -d_ij f <= a_ij on the unit box: -d_ij f is a mean of second differences, which are at most 0."""
+    A = np.zeros((n, n))
+    for j in range(n):
+        for i in range(j):
+            A[i, j] = A[j, i] = max(0.0, -second_difference(values, i, j).min())
+    return A
+
+
+def require_submodular(values: NDArray[np.float64], n: int) -> None:
+    """Raises ValueError, naming a set and a pair, if the function is not submodular."""
+    scale = 1e-12 * (1.0 + np.abs(values).max())
+    for j in range(n):
+        for i in range(j):
+            second = second_difference(values, i, j)
+            if second.max() > scale:
+                high, middle, low = np.unravel_index(int(second.argmax()), second.shape)
+                others = (int(high) << (j + 1)) + (int(middle) << (i + 1)) + int(low)
+                S = set(items_of(others, n)) or "{}"
+                raise ValueError(
+                    f"F is not submodular: with S = {S}, F(S + {i} + {j}) - F(S + {j}) exceeds F(S + {i}) - F(S) "
+                    f"by {second.max():g}"
+                )

@@ -107,7 +107,7 @@ def stochastic_continuous_greedy(
         if now() >= deadline:
             status = Status.TIME_LIMIT
             break
-        value, gradient = f.estimate(x, rng.random((n_samples, f.n)))
+        value, gradient = f.sampler.estimate(x, rng.random((n_samples, f.n)))
         values.append(value)
         share = 4.0 / (t + 8.0) ** (2.0 / 3.0) if t > 1 else 1.0
         direction += share * (gradient - direction)
@@ -115,7 +115,7 @@ def stochastic_continuous_greedy(
         if callback is not None and callback(Progress(t, x.copy(), value, math.nan)):
             status = Status.CALLBACK
             break
-    value = f.mean_value(x, rng.random((n_values, f.n)))
+    value = f.sampler.mean_value(x, rng.random((n_values, f.n)))
     trace = Trace(np.array([*values, value]), np.full(len(values) + 1, math.nan))
     guarantee, _ = claims(f, upper, _PROMISE, status, len(values), trace.value, value, math.inf)
     return Result(

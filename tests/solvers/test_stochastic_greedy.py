@@ -37,7 +37,7 @@ def test_a_few_hundred_calls_are_enough():
 def test_the_gradient_estimate_is_unbiased():
     exact, f, _, _ = problem(3, n=5)
     x = np.random.default_rng(0).random(5)
-    value, gradient = f.estimate(x, np.random.default_rng(1).random((20_000, 5)))
+    value, gradient = f.sampler.estimate(x, np.random.default_rng(1).random((20_000, 5)))
     assert value == pytest.approx(exact.value(x), abs=0.05)
     np.testing.assert_allclose(gradient, exact.gradient(x), atol=0.05)
     assert f.n_calls <= 2**5
