@@ -15,16 +15,6 @@ registered for the class of that tuple (see `drsub_fast.engine.dispatch`):
     steps in a row.
 ``advance(params, work, x, v, gamma, value)``
     x += gamma v; returns the new value, given the present one (default: move and evaluate).
-``increase(params, work, x, v, gamma, value)``
-    The same for v >= 0 and a DR-submodular f; ``work.grad`` may be left at earlier values where x is 0. Those are
-    upper bounds, since the gradient is antitone (default: advance).
-``settle(params, work, x, v)``
-    Brings ``work.grad`` up to date where v is nonzero; whether an entry there was less than its bound (default:
-    there are no bounds). An oracle's vertex that needs no settling is optimal for the gradient itself, because no
-    feasible point, all being non-negative, gains by it what it loses by the bounds.
-``conclude(params, work, x, value)``
-    Value at x from scratch at the end of increases, given the present one; it leaves ``work.grad`` as they do
-    (default: evaluate).
 ``n_moved(params, work, n)``, ``moved(params, work, t)``
     The last step along the prepared v moved x at the places moved(0) .. moved(n_moved - 1) only (default: everywhere).
 ``gradient_is_finite(params, work)``
@@ -92,9 +82,6 @@ evaluate: Any
 derivative_along: Any
 prepare: Any
 advance: Any
-increase: Any
-settle: Any
-conclude: Any
 n_moved: Any
 moved: Any
 gradient_is_finite: Any
@@ -120,21 +107,6 @@ def _default_prepare(params, work, x, v):
 @kernel
 def _default_advance(params, work, x, v, gamma, value):
     add_scaled(x, gamma, v)
-    return evaluate(params, work, x)
-
-
-@kernel
-def _default_increase(params, work, x, v, gamma, value):
-    return advance(params, work, x, v, gamma, value)
-
-
-@kernel
-def _no_bounds(params, work, x, v):
-    return False
-
-
-@kernel
-def _default_conclude(params, work, x, value):
     return evaluate(params, work, x)
 
 
@@ -275,9 +247,6 @@ def _unknown_sign(params, work, upper):
 
 prepare, PREPARE = operation("prepare", _default_prepare)
 advance, ADVANCE = operation("advance", _default_advance)
-increase, INCREASE = operation("increase", _default_increase)
-settle, SETTLE = operation("settle", _no_bounds)
-conclude, CONCLUDE = operation("conclude", _default_conclude)
 n_moved, N_MOVED = operation("n_moved", _all)
 moved, MOVED = operation("moved", _each)
 gradient_is_finite, GRADIENT_IS_FINITE = operation("gradient_is_finite", _default_gradient_is_finite)
@@ -297,9 +266,6 @@ _TABLES = {
     "evaluate": EVALUATE,
     "prepare": PREPARE,
     "advance": ADVANCE,
-    "increase": INCREASE,
-    "settle": SETTLE,
-    "conclude": CONCLUDE,
     "n_moved": N_MOVED,
     "moved": MOVED,
     "gradient_is_finite": GRADIENT_IS_FINITE,

@@ -8,6 +8,7 @@ from drsub_fast.engine.jit import kernel, separate
 from drsub_fast.engine.stack import row_of
 from drsub_fast.engine.vector import assign, slope
 from drsub_fast.objectives.base import derivative_along, register_objective
+from drsub_fast.objectives.lazy_gradient import register_lazy_gradient
 from drsub_fast.objectives.softmax_elimination import (
     CURRENT,
     HELD,
@@ -20,14 +21,14 @@ from drsub_fast.objectives.softmax_elimination import (
 )
 from drsub_fast.objectives.softmax_rows import (
     apply_log,
-    conclude_or_evaluate,
     hold_rows,
     move_and_evaluate,
-    settle_entries,
+    refresh_entries,
+    value_at_end,
 )
 
-# What `_machine` is asked for: evaluate, advance, the rows of P of given coordinates, increase, settle, conclude.
-_EVALUATE, _ADVANCE, _HOLD, _INCREASE, _SETTLE, _CONCLUDE = range(6)
+# What `_run_task` is asked for: evaluate, advance, the rows of P of given coordinates, increase, refresh, final value.
+_EVALUATE, _ADVANCE, _HOLD, _INCREASE, _REFRESH, _FINAL_VALUE = range(6)
 
 #: Pieces of the segment searched for a peak each, along directions of mixed signs.
 _PIECES = 8
@@ -45,17 +46,17 @@ def _example():
 
 @separate(_example)
 @kernel(wide=True)
-def _machine(params, work, task, x, v, gamma, value):
+def _run_task(params, work, task, x, v, gamma, value):
     """The large kernels in one, compiled once; its answer is in ``work.value`` or returned."""
     if task == _EVALUATE:
         work.value[0] = evaluate_anew(params, work, x)
     elif task in (_ADVANCE, _INCREASE):
         narrow = task == _INCREASE and x.size >= _NARROW_FROM
         work.value[0] = move_and_evaluate(params, work, x, v, gamma, value, int(narrow))
-    elif task == _SETTLE:
-        return int(settle_entries(params, work, v))
-    elif task == _CONCLUDE:
-        work.value[0] = conclude_or_evaluate(params, work, x, value)
+    elif task == _REFRESH:
+        return int(refresh_entries(params, work, v))
+    elif task == _FINAL_VALUE:
+        work.value[0] = value_at_end(params, work, x, value)
     else:
         if work.state[CURRENT] == 0 or work.state[NARROW] == 1:
             work.value[0] = evaluate_anew(params, work, x)
@@ -68,42 +69,42 @@ def _machine(params, work, task, x, v, gamma, value):
 
 @kernel
 def _evaluate(params, work, x):
-    _machine(params, work, _EVALUATE, x, x, 0.0, 0.0)
+    _run_task(params, work, _EVALUATE, x, x, 0.0, 0.0)
     return float(work.value[0])
 
 
 @kernel
 def _advance(params, work, x, v, gamma, value):
-    _machine(params, work, _ADVANCE, x, v, float(gamma), float(value))
+    _run_task(params, work, _ADVANCE, x, v, float(gamma), float(value))
     return float(work.value[0])
 
 
 @kernel
 def _increase(params, work, x, v, gamma, value):
-    _machine(params, work, _INCREASE, x, v, float(gamma), float(value))
+    _run_task(params, work, _INCREASE, x, v, float(gamma), float(value))
     return float(work.value[0])
 
 
 @kernel
-def _settle(params, work, x, v):
+def _refresh_gradient(params, work, x, v):
     if work.state[NARROW] == 0:
         return False
     n_bounds = 0
     for j in range(v.size):
         n_bounds += (v[j] != 0.0) & (work.place[j] >= work.state[HELD])
-    return n_bounds > 0 and _machine(params, work, _SETTLE, x, v, 0.0, 0.0) != 0
+    return n_bounds > 0 and _run_task(params, work, _REFRESH, x, v, 0.0, 0.0) != 0
 
 
 @kernel
-def _conclude(params, work, x, value):
-    _machine(params, work, _CONCLUDE, x, x, 0.0, float(value))
+def _final_value(params, work, x, value):
+    _run_task(params, work, _FINAL_VALUE, x, x, 0.0, float(value))
     return float(work.value[0])
 
 
 @kernel
 def _hessian_product(params, work, x, d, out):
     # Rows of the coordinates where d is nonzero are enough: P is symmetric.
-    if _machine(params, work, _HOLD, x, d, 0.0, 0.0) == 0:
+    if _run_task(params, work, _HOLD, x, d, 0.0, 0.0) == 0:
         for j in range(d.size):
             out[j] = np.nan
         return 1
@@ -230,12 +231,10 @@ register_objective(
     objective_carve=softmax_carve,
     evaluate=_evaluate,
     advance=_advance,
-    increase=_increase,
-    settle=_settle,
-    conclude=_conclude,
     exact_step=_exact_step,
     coordinate_maximum=_coordinate_maximum,
     hessian_product=_hessian_product,
     is_dr_submodular=_is_dr_submodular,
     is_nonnegative=_is_nonnegative,
 )
+register_lazy_gradient(SoftmaxParams, _increase, _refresh_gradient, _final_value)

@@ -341,7 +341,7 @@ def _value_by_cholesky(params, work, x):
 
 
 @kernel
-def settle_entries(params, work, v):
+def refresh_entries(params, work, v):
     """Holds the rows where v is nonzero; whether an entry of the gradient there was less than its bound."""
     saved, fell = work.saved, 0
     assign(saved, work.grad)
@@ -353,7 +353,7 @@ def settle_entries(params, work, v):
 
 
 @kernel
-def conclude_or_evaluate(params, work, x, value):
+def value_at_end(params, work, x, value):
     if work.state[CURRENT] == 1 and work.state[NARROW] == 1:
         anew = _value_by_cholesky(params, work, x)
         if abs(anew - value) <= _AGREEMENT * (1.0 + abs(anew)):

@@ -29,10 +29,10 @@ _MANY_ENTRIES = 100_000
 KERNEL, SOLVER = 0, 1
 
 #: The data in scaled units (see `scale_polytope`), the unit of each column, the mode, and the address of the
-#: compiled `_machine` in this process.
+#: compiled `_run_task` in this process.
 PolytopeParams = namedtuple("PolytopeParams", "A b scale mode")
 
-# What `_machine` is asked for.
+# What `_run_task` is asked for.
 _MAXIMIZE, _TRACK = range(2)
 
 
@@ -78,7 +78,7 @@ def _example():
 
 @separate(_example)
 @kernel
-def _machine(params, work, task, direction, upper, v):
+def _run_task(params, work, task, direction, upper, v):
     """What is compiled once, not again inside every loop."""
     if task == _TRACK:
         return int(simplex_track(params, work, direction))
@@ -89,12 +89,12 @@ def _machine(params, work, task, direction, upper, v):
 def _lmo(params, work, direction, upper, v):
     if params.mode == SOLVER:
         return NEEDS_SOLVER
-    return _machine(params, work, _MAXIMIZE, direction, upper, v)
+    return _run_task(params, work, _MAXIMIZE, direction, upper, v)
 
 
 @kernel
 def _track(params, work, rate):
-    return params.mode == KERNEL and _machine(params, work, _TRACK, rate, rate, rate) != 0
+    return params.mode == KERNEL and _run_task(params, work, _TRACK, rate, rate, rate) != 0
 
 
 @kernel

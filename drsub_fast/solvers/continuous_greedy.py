@@ -18,7 +18,8 @@ from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, clip_above, room_above, slope
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.base import Objective, conclude, increase, moved, n_moved, prepare
+from drsub_fast.objectives.base import Objective, moved, n_moved, prepare
+from drsub_fast.objectives.lazy_gradient import final_value, increase
 from drsub_fast.result import Result
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
@@ -104,7 +105,7 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
         # Value from scratch, and gap over the whole set, at the last iterate.
         control[CLOSING] = 1
         clip_above(x, upper)
-        numbers[VALUE] = trace_value[control[K]] = conclude(objective, work, x, numbers[VALUE])
+        numbers[VALUE] = trace_value[control[K]] = final_value(objective, work, x, numbers[VALUE])
         assign(state.bound, upper)
     code = measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap)
     return FINISHED if code == OK else code

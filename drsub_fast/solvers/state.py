@@ -42,8 +42,8 @@ from drsub_fast.objectives.base import (
     objective_carve,
     objective_size,
     prepare,
-    settle,
 )
+from drsub_fast.objectives.lazy_gradient import refresh_gradient
 from drsub_fast.sets.base import follow, lmo, set_carve, track, tracks
 
 # Entries of `State.control`.
@@ -236,7 +236,7 @@ def next_vertex(objective, work, feasible_set, set_work, state, x, additive):
         if code != OK:
             return code
         control[N_LMO] += 1
-        if not settle(objective, work, x, state.candidate):
+        if not refresh_gradient(objective, work, x, state.candidate):
             break
     control[VERTEX] = CURRENT
     v, candidate = state.v, state.candidate

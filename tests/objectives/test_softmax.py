@@ -13,18 +13,16 @@ from drsub_fast import reference
 from drsub_fast.objectives.base import (
     _value_and_gradient,
     advance,
-    conclude,
     contract,
     coordinate_maximum,
     evaluate,
     exact_step,
     hessian_product,
-    increase,
     objective_carve,
     objective_size,
     prepare,
-    settle,
 )
+from drsub_fast.objectives.lazy_gradient import final_value, increase, refresh_gradient
 
 
 def random_kernel(n, seed, largest=6.0):
@@ -262,20 +260,20 @@ def test_a_path_beyond_the_unit_box():
 
 
 def increases(f, rng, count, among):
-    """Random non-negative moves of a few coordinates of ``among`` at a time, each settled before it is made."""
+    """Random non-negative moves of a few coordinates of ``among`` at a time, each refreshed before it is made."""
     work, x = workspace(f), np.zeros(f.n)
     value = evaluate(f.params, work, x)
     for _ in range(count):
         v = np.zeros(f.n)
         chosen = rng.choice(among, size=min(f.n, 9), replace=False)
         v[chosen] = 1.0 - x[chosen]
-        settle(f.params, work, x, v)
+        refresh_gradient(f.params, work, x, v)
         value = increase(f.params, work, x, v, 0.04, value)
         yield work, x, value
 
 
 @pytest.mark.parametrize("n", [5, 99, 100, 150, 260])
-def test_increases_leave_upper_bounds_that_settle_to_the_gradient(n):
+def test_increases_leave_upper_bounds_that_refresh_to_the_gradient(n):
     f = ds.Softmax(random_kernel(n, n))
     rng = np.random.default_rng(n)
     n_bounds = 0
@@ -289,13 +287,13 @@ def test_increases_leave_upper_bounds_that_settle_to_the_gradient(n):
         if step % 9 == 4:
             v = (rng.random(n) < 2.0 / n) * 1.0
             bounds = work.grad.copy()
-            fell = settle(f.params, work, x, v)
+            fell = refresh_gradient(f.params, work, x, v)
             assert (np.abs(work.grad - grad) <= tolerance)[v > 0.0].all()
             assert fell == (work.grad < bounds)[v > 0.0].any()
-            assert not settle(f.params, work, x, v)
+            assert not refresh_gradient(f.params, work, x, v)
     assert (n_bounds > 0) == (n >= 100)
-    assert conclude(f.params, work, x, value) == pytest.approx(expected, rel=1e-13)
-    settle(f.params, work, x, np.ones(n))
+    assert final_value(f.params, work, x, value) == pytest.approx(expected, rel=1e-13)
+    refresh_gradient(f.params, work, x, np.ones(n))
     np.testing.assert_allclose(work.grad, grad, rtol=1e-11, atol=1e-11)
 
 
@@ -317,7 +315,7 @@ def test_a_tracked_value_that_is_wrong_is_not_the_answer():
     n = 105
     f = ds.Softmax(random_kernel(n, 6))
     *_, (work, x, value) = increases(f, np.random.default_rng(6), 20, np.arange(n))
-    assert conclude(f.params, work, x, value + 1e-6) == pytest.approx(f.value(x), rel=1e-13)
+    assert final_value(f.params, work, x, value + 1e-6) == pytest.approx(f.value(x), rel=1e-13)
     np.testing.assert_allclose(work.grad, f.gradient(x), rtol=1e-11)
 
 
