@@ -212,9 +212,9 @@ class ProblemStack:
 
     def stacks(self, first: Any, last: Any) -> Any:
         """(objectives, sets, upper, accepted) of the problems first..last - 1."""
-        objectives, sound = self.objective.rows(first, last)
+        objectives, valid = self.objective.rows(first, last)
         sets, upper, feasible = self.set.rows(first, last)
         if self.sample[0].unit_box:
             upper = np.minimum(upper, 1.0)
-        accepted = sound & feasible & within(upper, 0.0, LARGEST)
+        accepted = valid & feasible & within(upper, 0.0, LARGEST)
         return objectives, sets, upper, np.array(np.broadcast_to(accepted, last - first))

@@ -44,25 +44,25 @@ _TURN = 0.02
 class Turns:
     """Hands out ranges of problems in order, to several workers."""
 
-    rest: Any
+    remaining: Any
     lock: Any
     errors: Any
 
     def __init__(self, count: Any) -> None:
-        self.rest = range(count)
+        self.remaining = range(count)
         self.lock = threading.Lock()
         self.errors = []
 
-    def take(self, size: Any) -> Any:
+    def next_range(self, size: Any) -> Any:
         """The next range, at most ``size`` long; None when all are taken."""
         with self.lock:
-            part, self.rest = self.rest[:size], self.rest[size:]
+            part, self.remaining = self.remaining[:size], self.remaining[size:]
             return part or None
 
     def stop(self, error: Any = None) -> None:
         """Hands out nothing more."""
         with self.lock:
-            self.rest = range(0)
+            self.remaining = range(0)
             if error is not None:
                 self.errors.append(error)
 
@@ -248,7 +248,7 @@ class Batch:
     def work(self, turns: Any, bar: Any) -> None:
         """One worker: takes ranges until none is left."""
         worker, size = None, 1
-        while (part := turns.take(size)) is not None:
+        while (part := turns.next_range(size)) is not None:
             worker = worker or self.worker()
             began = time.perf_counter()
             try:

@@ -18,7 +18,7 @@ from drsub_fast.batch.fingerprint import fingerprint
 from drsub_fast.batch.pieces import HELD, PIECES, PIECES_OF_WORKER, SENT, stack_in_memory
 from drsub_fast.batch.problem_stack import ProblemStack, StackedArgument
 from drsub_fast.batch.stack_run import Batch, Turns, claims_of, logger, run_workers
-from drsub_fast.batch.stacked_result import StackedResult, pack, take, unpack, unsolved_stack
+from drsub_fast.batch.stacked_result import StackedResult, pack, put_rows, unpack, unsolved_stack
 from drsub_fast.batch.workers import AHEAD, Here, Store, run_chunks, workers_of
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
 from drsub_fast.methods import METHODS
@@ -194,7 +194,7 @@ def maximize_stacked(
     ):
         try:
             for part in parts:
-                take(answers, first, part)
+                put_rows(answers, first, part)
                 first += len(part)
                 bar(len(part))
         except KeyboardInterrupt:

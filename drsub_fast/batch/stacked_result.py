@@ -187,7 +187,7 @@ def unsolved_stack(count: Any, n: int, max_iter: Any, method: Any, n_starts: int
     )  # fmt: skip
 
 
-def take(answers: Any, first: Any, part: Any) -> None:
+def put_rows(answers: Any, first: Any, part: Any) -> None:
     """Puts the answers to some problems where they belong."""
     rows = slice(first, first + len(part))
     for name in (*part.numeric(), "status"):

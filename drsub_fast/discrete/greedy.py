@@ -177,7 +177,7 @@ def greedy_choice(
 
 
 def _require_psd(kernel, active):
-    kernel.require_sound()
+    kernel.require_valid()
     lowest = active.squared.min(initial=0.0)
     if np.isnan(lowest) or lowest < -_INDEFINITE * kernel.diagonal.max():
         i = int(active.items[np.argmin(active.squared)])

@@ -312,7 +312,7 @@ def kernel(
     *,
     reductions: bool = False,
     memory: bool = False,
-    apart: bool = False,
+    noalias: bool = False,
     wide: bool = False,
 ) -> Any:
     """Make a kernel, which compiles without the GIL, by numpy's error model, and is stored on disk.
@@ -326,7 +326,7 @@ def kernel(
     memory : bool, default False
         The kernel allocates, returns arrays, or calls a function that is not a kernel. The others count no
         references to arrays, which costs more than small loops do; so they cannot return arrays.
-    apart : bool, default False
+    noalias : bool, default False
         No element that the kernel writes is reached by two of its arguments, so that short loops need not begin
         with a comparison of the places of their arrays.
     wide : bool, default False
@@ -334,7 +334,7 @@ def kernel(
     """
 
     def decorate(py_func):
-        return Kernel(py_func, reductions=reductions, memory=memory, apart=apart, wide=wide)
+        return Kernel(py_func, reductions=reductions, memory=memory, noalias=noalias, wide=wide)
 
     return decorate if function is None else decorate(function)
 

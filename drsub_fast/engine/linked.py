@@ -124,7 +124,7 @@ class _KernelCompiler(Compiler):
     """What the compilers of kernels share; `_compiler` says which code they make, and how."""
 
     def __init__(self, typing_context, target_context, library, arguments, return_type, flags, *args):
-        flags.noalias = self.apart
+        flags.noalias = self.noalias
         library = self.code(target_context.codegen(), "kernel")
         library.wide = self.wide
         super().__init__(typing_context, target_context, library, arguments, return_type, flags, *args)
@@ -137,8 +137,8 @@ class _KernelCompiler(Compiler):
 
 
 @cache
-def _compiler(code, apart, wide):
-    return type("KernelCompiler", (_KernelCompiler,), {"code": code, "apart": apart, "wide": wide})
+def _compiler(code, noalias, wide):
+    return type("KernelCompiler", (_KernelCompiler,), {"code": code, "noalias": noalias, "wide": wide})
 
 
 # The disk cache.
@@ -310,7 +310,7 @@ class _LinkedFunction(CPUDispatcher):
 
     def __init__(self, kernel):
         wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        compiler = _compiler(_LinkedCode, kernel.options["apart"], kernel.options["wide"])
+        compiler = _compiler(_LinkedCode, kernel.options["noalias"], kernel.options["wide"])
         super().__init__(kernel.py_func, {}, _numba_options(kernel) | wrappers, compiler)
         self.kernel = kernel
         if store.folders()[0]:

@@ -90,7 +90,7 @@ def simplex_carve(m, n, floats, integers):
     )
 
 
-@kernel(reductions=True, apart=True)
+@kernel(reductions=True, noalias=True)
 def _subtract_from_four(a, b, c, d, fa, fb, fc, fd, row):
     """Subtracts multiples of a row from four others."""
     for j in range(row.size):
@@ -100,7 +100,7 @@ def _subtract_from_four(a, b, c, d, fa, fb, fc, fd, row):
         d[j] -= fd * row[j]
 
 
-@kernel(reductions=True, apart=True)
+@kernel(reductions=True, noalias=True)
 def _subtract_four_from_four(a, b, c, d, e, f, g, h, U, k, i):
     """Subtracts from the rows a, b, c, d the rows e, f, g, h times a block of four by four of U', from [k, i] on."""
     ae, af, ag, ah = U[k, i], U[k + 1, i], U[k + 2, i], U[k + 3, i]
@@ -114,7 +114,7 @@ def _subtract_four_from_four(a, b, c, d, e, f, g, h, U, k, i):
         d[j] -= (de * e[j] + df * f[j]) + (dg * g[j] + dh * h[j])
 
 
-@kernel(reductions=True, apart=True)
+@kernel(reductions=True, noalias=True)
 def _add_four(row, fa, fb, fc, fd, a, b, c, d):
     """Adds multiples of four rows to another."""
     for j in range(row.size):

@@ -1,8 +1,8 @@
 """Lazy gradients: an objective that, while x rises, brings only those entries up to date that matter.
 
-The gradient of a DR-submodular f is antitone, so entries from earlier, lower points are upper bounds of the present ones;
-lazy greedy lives of the same (Minoux 1978). Optional operations, by `register_lazy_gradient`, beside those of
-`drsub_fast.objectives.base`:
+The gradient of a DR-submodular f is antitone, so its entries at earlier, lower points are upper bounds of the present
+ones; lazy greedy rests on the same (Minoux 1978). Optional operations, registered by `register_lazy_gradient` beside
+those of `drsub_fast.objectives.base`:
 
 ``increase(params, work, x, v, gamma, value)``
     x += gamma v for v >= 0; returns the new value. ``work.grad`` may be left at earlier values where x is 0 (default:

@@ -80,7 +80,7 @@ class ItemKernel:
             )
         return vectors * np.sqrt(values.clip(0.0))
 
-    def require_sound(self) -> None:
+    def require_valid(self) -> None:
         """Raise ValueError if an entry that `row` has read is not finite or not symmetric (default: they are)."""
 
 
@@ -175,10 +175,10 @@ class MatrixKernel(ItemKernel):
 
     def factor(self) -> Any:
         self._read = range(self.n)
-        self.require_sound()
+        self.require_valid()
         return super().factor()
 
-    def require_sound(self) -> None:
+    def require_valid(self) -> None:
         items = np.unique(np.fromiter(self._read, np.int64))
         self._read = []
         compared = self.n if self.n <= _ALL_COMPARED else _COMPARED

@@ -73,7 +73,7 @@ def softmax_carve(params, floats, integers):
     )
 
 
-@kernel(reductions=True, apart=True, wide=True)
+@kernel(reductions=True, noalias=True, wide=True)
 def _subtract_log(a, b, c, d, width, U, weight, moved, first, stop):
     """Subtracts sum w_t U[t, i] U[t] from four rows, one i in ``moved`` each; t goes from ``first`` to ``stop``."""
     i, j, k, m = moved[0], moved[1], moved[2], moved[3]
@@ -102,7 +102,7 @@ def _subtract_log(a, b, c, d, width, U, weight, moved, first, stop):
         t += 1
 
 
-@kernel(apart=True, wide=True)
+@kernel(noalias=True, wide=True)
 def _copy_four(a, b, c, d, e, f, g, h, width):
     for p in range(width):
         a[p], b[p], c[p], d[p] = e[p], f[p], g[p], h[p]
@@ -129,7 +129,7 @@ def _two_pivots(a, b, c, alpha, gamma):
     return first, _share(both, first), _share(alpha, first), _share(gamma * first, both)
 
 
-@kernel(reductions=True, apart=True, wide=True)
+@kernel(reductions=True, noalias=True, wide=True)
 def _eliminate_four(a, b, c, d, width, diagonal, moved, delta, pivots, weight):
     """Eliminates four coordinates with the present rows a, b, c, d of P, which become rows of the log."""
     i, j, k, m = moved[0], moved[1], moved[2], moved[3]

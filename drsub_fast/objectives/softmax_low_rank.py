@@ -28,7 +28,7 @@ _NEAR_ONE = 1e-3
 
 
 @kernel
-def _room_near_one(params):
+def _most_near_one(params):
     """How many coordinates near 1 are treated with care; more than k at 1 exactly mean f = -inf."""
     n, k = params.B.shape
     return min(n, 2 * k)
@@ -37,17 +37,17 @@ def _room_near_one(params):
 @kernel
 def _low_rank_size(params):
     n, k = params.B.shape
-    return 10 * n + 13 + k * k + 3 * n * k + 3 * n * _room_near_one(params), 2 * n + 6
+    return 10 * n + 13 + k * k + 3 * n * k + 3 * n * _most_near_one(params), 2 * n + 6
 
 
 @kernel(memory=True)
 def _low_rank_carve(params, floats, integers):
     n, k = params.B.shape
-    room = _room_near_one(params)
+    most = _most_near_one(params)
     square = 7 * n + 13
     tall = square + k * k
     near = tall + 3 * n * k
-    log = near + 2 * n * room
+    log = near + 2 * n * most
     return LowRankSoftmaxWork(
         floats[:n],
         floats[:n],
@@ -62,9 +62,9 @@ def _low_rank_carve(params, floats, integers):
         floats[tall : tall + n * k].reshape(k, n),
         floats[tall + n * k : tall + 2 * n * k].reshape(n, k),
         floats[tall + 2 * n * k : near].reshape(n, k),
-        floats[near : near + n * room].reshape(room, n),
-        floats[log:].reshape(room + 3, n),
-        floats[near + n * room : log].reshape(room, n),
+        floats[near : near + n * most].reshape(most, n),
+        floats[log:].reshape(most + 3, n),
+        floats[near + n * most : log].reshape(most, n),
         integers[: n + 3],
         integers[n + 3 :],
     )

@@ -44,7 +44,7 @@ _BLAS_FROM = 1500
 _FEW_ROWS = 10
 
 
-@kernel(reductions=True, apart=True, wide=True)
+@kernel(reductions=True, noalias=True, wide=True)
 def _subtract_four(row, c0, c1, c2, c3, b0, b1, b2, b3):
     for j in range(row.size):
         row[j] -= c0 * b0[j] + c1 * b1[j] + c2 * b2[j] + c3 * b3[j]
@@ -182,7 +182,7 @@ def _hold_square(params, work, count):
             diagonal[r] -= weight[t] * U[t, r] * U[t, r]
 
 
-@kernel(apart=True)
+@kernel(noalias=True)
 def _transpose_four(e, f, g, h, start, a, b, c, d, p):
     """Copies a block of four columns, from ``start`` on, to a block of four rows, from place p on."""
     a[p], a[p + 1], a[p + 2], a[p + 3] = e[start], f[start], g[start], h[start]
@@ -269,7 +269,7 @@ def _pays_to_update(work, x, v):
 
 
 @kernel
-def _make_room(params, work, x, v):
+def _keep_log_short(params, work, x, v):
     """Applies the log if a move along v does not fit, and looks at its accuracy now and then; whether all is well."""
     rows = work.state[LOGGED]
     for j in range(v.size):
@@ -287,7 +287,7 @@ def _make_room(params, work, x, v):
 @kernel
 def _move(params, work, x, v, gamma):
     """Change of f and of the state by a step along v; NaN if the state does not allow it."""
-    if not _make_room(params, work, x, v):
+    if not _keep_log_short(params, work, x, v):
         return np.nan
     hold_rows(params, work, v)
     s = plan_move(work, v, gamma)

@@ -109,7 +109,7 @@ def _feasible(P, upper):
     return mask
 
 
-def _room(values):
+def _rounding(values):
     """Room for the rounding of values that were summed up from parts of their size."""
     return 1e-13 * len(values).bit_length() ** 2 * max(1.0, float(np.abs(values).max()))
 
@@ -123,8 +123,8 @@ def item_set_steps(problem: Any) -> Generator[Any, None, None]:
         return
     yield math.inf, _price(f) + f.n * (1 << f.n)
     values = set_values(f)
-    room = _room(values)
-    yield float(values[_feasible(P, upper)].max()) + room, 0
+    rounding = _rounding(values)
+    yield float(values[_feasible(P, upper)].max()) + rounding, 0
 
 
 def partition_steps(problem: Any) -> Generator[Any, None, None]:
@@ -135,4 +135,4 @@ def partition_steps(problem: Any) -> Generator[Any, None, None]:
     yield math.inf, _price(f.extension) + 20 * (1 << f.n)
     values = set_values(f.extension)
     top = values.max()
-    yield float(top + np.log(np.exp(values - top).sum())) + _room(values), 0
+    yield float(top + np.log(np.exp(values - top).sum())) + _rounding(values), 0

@@ -80,11 +80,11 @@ def smaller_box(A: Any, b: Any, lower: Any, upper: Any) -> Any:
     """The box that the rows A x <= b leave of [lower, upper], or None if none is left."""
     up, down = np.maximum(A, 0.0), np.minimum(A, 0.0)
     rounding = 8 * _EPS * len(lower) * (up @ np.abs(lower) - down @ np.abs(upper))
-    room = b - up @ lower - down @ upper + rounding
-    if (room < 0.0).any():
+    slack = b - up @ lower - down @ upper + rounding
+    if (slack < 0.0).any():
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
-        reach = np.where(A != 0.0, room[:, None] / np.abs(A), np.inf)
+        reach = np.where(A != 0.0, slack[:, None] / np.abs(A), np.inf)
     above = np.where(A > 0.0, reach, np.inf).min(axis=0, initial=np.inf)
     below = np.where(A < 0.0, reach, np.inf).min(axis=0, initial=np.inf)
     lower, upper = np.maximum(lower, upper - below), np.minimum(upper, lower + above)

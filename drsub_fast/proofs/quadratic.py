@@ -64,15 +64,15 @@ def _first_order_steps(relaxed):
             return
 
 
-def _better_points(form, certificate, room):
-    """The box of the unit form's points that are worth at least bound - room, or None if there is none."""
+def _better_points(form, certificate, loss):
+    """The box of the unit form's points that are worth at least bound - loss, or None if there is none."""
     n = len(form.h)
     # Rounding of the few operations here is far below this.
-    room = max(room, 0.0) * (1.0 + 1e-9)
+    loss = max(loss, 0.0) * (1.0 + 1e-9)
     first, own = certificate.W[0], certificate.W.diagonal()[1 : n + 1]
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        most = np.where(first > 0.0, room / (2.0 * first), np.inf)
-        upper = np.where(own > 0.0, np.sqrt(room / own), np.inf)
+        most = np.where(first > 0.0, loss / (2.0 * first), np.inf)
+        upper = np.where(own > 0.0, np.sqrt(loss / own), np.inf)
     upper = np.minimum(np.minimum(upper, most[1 : n + 1]), 1.0)
     # slack <= most is a row of its own: -(-a'y) >= d - most.
     tight = np.flatnonzero(most[n + 1 :] < 1e3)
@@ -83,9 +83,9 @@ def _better_points(form, certificate, room):
     return smaller_box(A, b, np.zeros(n), upper)
 
 
-def _children(form, step, room):
+def _children(form, step, loss):
     """What is left of a node to search: nothing, the box of its better points, or two halves of it."""
-    box = _better_points(form, step.certificate, room) if step.certificate.bound < np.inf else None
+    box = _better_points(form, step.certificate, loss) if step.certificate.bound < np.inf else None
     if step.certificate.bound < np.inf and box is None:
         return ()
     low, high = box if box is not None else (np.zeros(len(form.h)), np.ones(len(form.h)))

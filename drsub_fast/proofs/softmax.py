@@ -53,8 +53,8 @@ class _Box:
             return
         self.empty = False
         with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(A > 0.0, left[:, None] / A, np.inf).min(axis=0, initial=np.inf)
-        width = np.minimum(upper - lower, room)
+            slack = np.where(A > 0.0, left[:, None] / A, np.inf).min(axis=0, initial=np.inf)
+        width = np.minimum(upper - lower, slack)
         width[self.lower_gradient <= 0.0] = 0.0
         self.free = width > 0.0
         self.lower, self.upper = lower, lower + width

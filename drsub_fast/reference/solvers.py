@@ -217,8 +217,8 @@ def two_phase_frank_wolfe(
     solve = subroutine if callable(subroutine) else _SUBROUTINES[one_of(subroutine, "subroutine", tuple(_SUBROUTINES))]
     options = {"max_iter": max_iter, "tol": tol, **options}
     first = solve(function, region, **options)
-    rest = region._replace(upper=np.maximum(region.upper - first.x, 0.0))
-    second = solve(function, rest, **options)
+    remaining = region._replace(upper=np.maximum(region.upper - first.x, 0.0))
+    second = solve(function, remaining, **options)
     n_iter, n_lmo = first.n_iter + second.n_iter, first.n_lmo + second.n_lmo
     phases = (first, second)
     if first.value >= second.value:

@@ -105,7 +105,7 @@ def _sort_out(params, work, g, direction, upper, floor, sure, v):
     return count, total, filled
 
 
-@kernel(reductions=True, apart=True)
+@kernel(reductions=True, noalias=True)
 def _load_above(ratio, load, own):
     """Load of the items whose ratio is above ``own``."""
     total = 0.0
@@ -254,8 +254,8 @@ class DisjointKnapsacks(FeasibleSet):
         x = np.where(self.weights > 0.0, x * shares[self.groups], x)
         if not self._params.equality:
             return x
-        missing, room = self.capacities - self._loads(x), self._loads(upper) - self._loads(x)
-        shares = np.divide(missing, room, out=np.zeros(loads.size), where=(missing > 0.0) & (room > 0.0))
+        missing, slack = self.capacities - self._loads(x), self._loads(upper) - self._loads(x)
+        shares = np.divide(missing, slack, out=np.zeros(loads.size), where=(missing > 0.0) & (slack > 0.0))
         return x + np.minimum(shares, 1.0)[self.groups] * (upper - x)
 
     def violation(self, x: NDArray[np.float64]) -> str:

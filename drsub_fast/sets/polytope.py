@@ -312,7 +312,7 @@ class Polytope(FeasibleSet):
 
 @kernel
 def _scale_stack(A, b, upper, tightest, stack, accepted):
-    """`scale_polytope` for every polytope of a stack, with the tightest bounds; which of them are sound."""
+    """`scale_polytope` for every polytope of a stack, with the tightest bounds; which of them can be solved so."""
     m, n = A.shape[1:]
     for i in range(accepted.size):
         rows, sides, bounds, implied = A[row_of(A, i)], b[row_of(b, i)], upper[row_of(upper, i)], tightest[i]
