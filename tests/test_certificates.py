@@ -15,7 +15,6 @@ def point_of(P, random, upper):
 
 @pytest.mark.parametrize(("n", "m", "count"), [(1, 0, 100), (2, 0, 400), (2, 1, 1000), (3, 1, 400), (3, 2, 200)])
 def test_bounds_are_valid(n, m, count):
-    counted = 0
     for seed in range(count):
         random = np.random.default_rng(seed)
         f, P = random_instance(seed, n, m, budget=m == 1)
@@ -29,8 +28,6 @@ def test_bounds_are_valid(n, m, count):
         bound = certificates.local_global_bound(lifted, P, x, z)
         assert np.isfinite(bound)
         assert bound >= best - f.c + lift - 1e-12
-        counted += 1
-    assert counted == count
 
 
 @pytest.mark.parametrize(("n", "m", "count"), [(1, 0, 20), (2, 1, 200), (3, 2, 200), (4, 2, 40)])

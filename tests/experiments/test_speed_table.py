@@ -29,7 +29,6 @@ def test_rows_compare_equal_values():
         "HiGHS, cold",
     }
     for row in rows:
-        assert row.ratio == row.baseline_time / row.time
         if row.agreement.startswith("values within"):
             assert float(row.agreement.split()[-1]) < (1e-5 if row.task == "global_maximum" else 1e-9)
         if row.task.startswith("greedy"):
