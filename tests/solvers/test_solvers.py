@@ -392,7 +392,7 @@ def test_non_finite_objective_stops_with_the_last_good_iterate():
     def edge(x):
         return (x.sum() if x.sum() == 0.0 else math.nan), np.ones(2)
 
-    for method in ("frank-wolfe", "nonmonotone-frank-wolfe", "projected-gradient", "fully-corrective-frank-wolfe"):
+    for method in ("frank-wolfe", "nonmonotone-frank-wolfe", "projected-gradient"):
         r = ds.maximize(ds.CallableObjective(edge, 2), ds.Box(np.ones(2)), method=method, max_iter=10, bound="cheap")
         assert (r.x.tolist(), r.value, r.n_iter) == ([0.0, 0.0], 0.0, 0), method
         assert np.isfinite(r.trace.value).all(), method
