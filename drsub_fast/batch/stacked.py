@@ -22,7 +22,6 @@ from drsub_fast.batch.stacked_result import StackedResult, pack, put_rows, unpac
 from drsub_fast.batch.workers import AHEAD, Here, Store, run_chunks, workers_of
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
 from drsub_fast.methods import METHODS
-from drsub_fast.problems.standard_form import Problem
 from drsub_fast.result import Status
 from drsub_fast.sets.base import ORACLES
 from drsub_fast.solvers.frank_wolfe import STEP_SIZES
@@ -52,29 +51,6 @@ def _checked_options(method, n, tol, step_size, curvature, subroutine, n_starts,
         if curvature is not None:
             options["curvature"] = StackedArgument(curvature, "curvature", 0)
     return options
-
-
-def problems_of_stack(objective: Any = None, set: Any = None, **arrays: Any) -> Any:
-    """The problems of a stack one by one, for `maximize_iter`.
-
-    Takes the objective, the set and the arrays that `maximize_stacked` takes.
-
-    Returns
-    -------
-    makers : list of callable
-        Each returns a `Problem`, or raises ValueError or TypeError naming it.
-    n : int
-        Number of variables.
-    """
-    problems = ProblemStack(objective, set, arrays)
-    return [partial(_one_of_stack, problems, i) for i in range(problems.count)], problems.n
-
-
-def _one_of_stack(problems, i):
-    try:
-        return Problem(*problems.single(i))
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"problem {i}: {error}") from error
 
 
 def maximize_stacked(

@@ -8,8 +8,8 @@ import pytest
 
 import drsub_fast as ds
 from drsub_fast.batch.checkpoint import Checkpoint
+from drsub_fast.batch.problem_stack import ProblemStack
 from drsub_fast.batch.stack_loop import solve_stack
-from drsub_fast.batch.stacked import problems_of_stack
 
 N, B = 6, 40
 METHODS = {
@@ -119,9 +119,9 @@ def test_a_second_phase_gives_the_bound_and_the_gap_of_single_problems(options):
     better = won = 0
     for arrays, unit_box in (({"L": L, **sets}, True), ({"L": L, **sets}, False), (low_rank, True)):
         result = ds.maximize_stacked(**arrays, unit_box=unit_box, n_jobs=1, **options)
-        for i, make in enumerate(problems_of_stack(unit_box=unit_box, **arrays)[0]):
-            problem = make()
-            single = ds.maximize(problem.f, problem.P, bound="cheap", **options)
+        problems = ProblemStack(None, None, {"unit_box": unit_box, **arrays})
+        for i in range(problems.count):
+            single = ds.maximize(*problems.single(i), bound="cheap", **options)
             assert result.upper_bound[i] == pytest.approx(single.upper_bound, rel=1e-12)
             assert result.fw_gap[i] == pytest.approx(single.fw_gap, rel=1e-9, abs=1e-12)
             assert result.n_lmo[i] == single.n_lmo
