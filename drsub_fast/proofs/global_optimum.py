@@ -46,9 +46,6 @@ MAX_VARIABLES = {"kkt-milp": 120, "separable": 32}
 #: Size of a softmax value, for gaps relative to a value near zero.
 _SOFTMAX_SIZE = 1.0
 
-#: Below this share of the size of f, a value counts as zero when the gap is made relative.
-_ZERO = 1e-3
-
 _PROVED = Guarantee(None, "no point of the set is better than the bound, which is proved by branch and bound")
 
 
@@ -101,7 +98,7 @@ def _limits(time_limit, gap, max_nodes, size):
     if time_limit is not None:
         deadline = time.perf_counter() + as_real(time_limit, "time_limit", lower=0.0)
     max_nodes = None if max_nodes is None else as_count(max_nodes, "max_nodes", lower=1)
-    return Limits(as_real(gap, "gap", lower=0.0), _ZERO * size, deadline, max_nodes)
+    return Limits(as_real(gap, "gap", lower=0.0), size, deadline, max_nodes)
 
 
 @one_blas_thread()
@@ -191,8 +188,8 @@ def global_maximum(
     Returns
     -------
     Result
-        `status` is OPTIMAL when the gap is closed; `upper_bound` is valid whatever the status. `n_nodes` counts
-        the nodes, `n_starts` and `n_best` the starts.
+        `status` is OPTIMAL when the gap is closed, STALLED when rounding keeps it from that (a gap of 0 say);
+        `upper_bound` is valid whatever the status. `n_nodes` counts the nodes, `n_starts` and `n_best` the starts.
 
     Raises
     ------

@@ -24,7 +24,7 @@ import numpy as np
 
 from drsub_fast.lp.highs import HighsOracle, maximize_mixed_integer
 from drsub_fast.proofs.program import interval_bound, unit_form
-from drsub_fast.proofs.search import Proof, time_left, tolerance
+from drsub_fast.proofs.search import Proof, scale_of, time_left, tolerance
 from drsub_fast.result import Status
 
 _STATUS = {"Optimal": Status.OPTIMAL, "Time limit reached": Status.TIME_LIMIT}
@@ -105,7 +105,7 @@ def kkt_milp(program: Any, incumbent: Any, limits: Any, strengthen: bool = True)
     form = unit_form(program, np.zeros(len(program.h)), program.upper)
     if len(form.free) == 0:
         return Proof(incumbent.value, 0, Status.OPTIMAL)
-    scale = max(abs(incumbent.value), limits.floor)
+    scale = scale_of(incumbent.value, limits)
     scaled = form._replace(H=form.H / scale, h=form.h / scale)
     slack = tolerance(incumbent.value, limits)
     # The cut-off leaves the incumbent itself feasible, whatever HiGHS's tolerance.

@@ -32,7 +32,7 @@ from drsub_fast.proofs.doubly_nonnegative import certificate, complementarity, i
 from drsub_fast.proofs.first_order import multipliers
 from drsub_fast.proofs.program import interval_bound, smaller_box, unit_form
 from drsub_fast.proofs.safe_bound import relaxation, safe_bound
-from drsub_fast.proofs.search import Interrupted, best_first, time_left, tolerance
+from drsub_fast.proofs.search import Interrupted, best_first, scale_of, time_left, tolerance
 
 #: What a relaxation has after some steps: its ``certificate``, a value ``reached`` that its bound cannot fall below by
 #: more than ``error``, and ``Z`` (n + 1, n + 1).
@@ -135,7 +135,7 @@ def branch_and_bound(program: Any, incumbent: Any, limits: Any) -> Any:
             return bound, ()
         if bound <= incumbent.value + tolerance(incumbent.value, limits):
             return bound, ()
-        scale = max(abs(incumbent.value), limits.floor)
+        scale = scale_of(incumbent.value, limits)
         relaxed = relaxation(form)
         bound = min(bound, form.constant + relaxed.linear)
         many = len(form.free) > _INTERIOR

@@ -79,7 +79,7 @@ def test_plain_and_strengthened_baseline_agree():
     best = known_maximum(f, P) - f.c
     for strengthen in (False, True):
         incumbent = Incumbent(np.zeros(5), 0.0, lambda x: (x, program.h @ x + 0.5 * x @ program.H @ x))
-        proof = kkt_milp(program, incumbent, Limits(1e-6, 1e-3, None, None), strengthen)
+        proof = kkt_milp(program, incumbent, Limits(1e-6, 1.0, None, None), strengthen)
         assert proof.status is ds.Status.OPTIMAL
         assert incumbent.value == pytest.approx(best, abs=1e-5)
         assert proof.bound == pytest.approx(best, abs=1e-5)
@@ -367,3 +367,16 @@ def test_a_short_time_still_gives_a_finite_bound(kind):
     r = ds.global_maximum(f, P, time_limit=0.0)
     assert r.value <= r.upper_bound < np.inf
     assert r.upper_bound >= best_over_rows(f, P) - 1e-9
+
+
+def test_a_gap_below_rounding_ends_with_what_can_be_proved(interpreted):
+    quadratic = ds.Quadratic(-np.eye(2), [1.0, 1.0]), ds.Polytope([[1.0, 1.0]], [1.0], [1.0, 1.0])
+    softmax = ds.Softmax([[2.0, 0.4], [0.4, 0.9]]), ds.Budget(1.3, np.ones(2))
+    for (f, P), left in ((quadratic, 1e-12), (softmax, 1e-8)):
+        r = ds.global_maximum(f, P, gap=0.0, max_nodes=2000)
+        assert r.status in (ds.Status.STALLED, ds.Status.OPTIMAL)
+        assert r.upper_bound - r.value <= left
+        assert (r.status is ds.Status.OPTIMAL) == (r.upper_bound == r.value)
+    r = ds.global_minimum(*quadratic, gap=0.0, max_nodes=2000)
+    assert r.status in (ds.Status.STALLED, ds.Status.OPTIMAL)
+    assert abs(r.value - r.lower_bound) <= 1e-12
