@@ -80,6 +80,23 @@ def as_sparse(data, name, make=scipy.sparse.csr_array):
     return matrix
 
 
+#: Entries of a sparse matrix at most that is written out in full: 1 GB.
+_FULL = 2**27
+
+
+def as_full(matrix, name):
+    """A matrix with all its entries; one that is sparse has them checked first, and is refused if it is too large."""
+    if not scipy.sparse.issparse(matrix):
+        return matrix
+    m, n = matrix.shape
+    if m * n > _FULL:
+        raise ValueError(
+            f"{name} is a sparse {m} x {n} matrix, which is needed in full here: {8e-9 * m * n:.3g} GB; "
+            "give it as an array if that is meant"
+        )
+    return as_sparse(matrix, name).toarray()
+
+
 def as_number_or_vector(data, name, n, lower=None):
     """Vector of shape (n,), of one number for all entries or of a number each."""
     raw = as_numbers(data, name)
@@ -319,7 +336,7 @@ def as_adjacency(graph, name):
         import networkx
 
         graph = networkx.to_numpy_array(graph)
-    matrix = as_square(graph.toarray() if scipy.sparse.issparse(graph) else graph, name)
+    matrix = as_square(as_full(graph, name), name)
     require_at_least(matrix, 0.0, name)
     loops = np.flatnonzero(matrix.diagonal())
     if loops.size:

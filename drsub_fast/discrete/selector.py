@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from drsub_fast._checks import as_array, as_count, as_sparse, one_of
+from drsub_fast._checks import as_array, as_count, as_full, as_seed, as_sparse, one_of
 from drsub_fast.discrete.map_dpp import map_dpp
 from drsub_fast.discrete.set_greedy import greedy
 from drsub_fast.objectives.multilinear import Multilinear
@@ -35,7 +35,7 @@ class ItemSelector:
         By the rule of `drsub_fast.objectives.similarity`, X holding features; "precomputed": X is the matrix of
         similarities.
     gamma : float, optional
-        Of "rbf".
+        Of "rbf", and only of that.
     epsilon : float, optional
         Stochastic greedy with this loss, for the largest X; not for "dpp".
     seed : int, default 0
@@ -108,6 +108,9 @@ class ItemSelector:
         """
         one_of(self.function, "function", FUNCTIONS)
         one_of(self.similarity, "similarity", (*SIMILARITIES, "precomputed"))
+        if self.gamma is not None and (self.similarity != "rbf" or self.function == "max-coverage"):
+            raise ValueError(f"gamma goes with similarity='rbf', not with {self.similarity!r} for {self.function}")
+        as_seed(self.seed)
         X = self._checked(X, fitting=True)
         k = min(as_count(self.n_items, "n_items", lower=1), X.shape[0])
         if self.function == "dpp":
@@ -159,7 +162,7 @@ class ItemSelector:
                 )
             return Multilinear.facility_location(X)
         if self.similarity == "precomputed":
-            return Multilinear.facility_location(np.maximum(X.toarray() if scipy.sparse.issparse(X) else X, 0.0))
+            return Multilinear.facility_location(np.maximum(as_full(X, "X"), 0.0))
         kernel = as_features(**self._features(X))
         items = np.arange(kernel.n)
         return Multilinear.facility_location(np.maximum(kernel.block(items, items), 0.0))

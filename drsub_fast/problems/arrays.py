@@ -4,13 +4,13 @@ An objective or set is stored under the name of its kind and the arguments of it
 attributes of the same names. The format is described in `drsub_fast.read_problem`.
 """
 
+import math
 from inspect import signature
 from typing import Any
 
 import numpy as np
-import scipy
 
-from drsub_fast._checks import as_vector, entry, one_of
+from drsub_fast._checks import as_full, as_vector, entry, one_of
 from drsub_fast._kinds import EXTENSIONS, OBJECTIVES, SETS, required
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
@@ -24,22 +24,17 @@ from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.simplex import Simplex
 
 
-def _dense(array, name):
-    return array.toarray() if scipy.sparse.issparse(array) else array
-
-
 def _vector(array, name):
     """MATLAB has no vectors: an n x 1 or 1 x n matrix is one, sparse or not."""
-    array = _dense(array, name)
-    if max(array.shape, default=1) != array.size > 0:
+    if max(array.shape, default=1) != math.prod(array.shape) > 0:
         raise ValueError(f"{name} must be a vector, got shape {array.shape}")
-    return array.ravel()
+    return as_full(array, name).ravel()
 
 
 def _number(array, name):
-    array = _dense(array, name)
-    if array.size != 1:
+    if math.prod(array.shape) != 1:
         raise ValueError(f"{name} must be a number, got shape {array.shape}")
+    array = as_full(array, name)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be a number, got {array.ravel().tolist()[0]!r}")
     return float(array.ravel()[0])
@@ -66,11 +61,11 @@ def _read(array, name, argument):
     """An entry of a file as its argument takes it."""
     if argument.type is not float:
         return {int: _count, bool: _flag, str: _text}[argument.type](array, name)
-    if not argument.axes or (argument.may_be_number and array.size == 1):
+    if not argument.axes or (argument.may_be_number and math.prod(array.shape) == 1):
         return _number(array, name)
     if len(argument.axes) == 1:
         return _vector(array, name)
-    return array if argument.may_be_sparse else _dense(array, name)
+    return array if argument.may_be_sparse else as_full(array, name)
 
 
 def _made(kinds, kind, arrays):

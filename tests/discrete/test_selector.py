@@ -1,6 +1,7 @@
 """The selector: scikit-learn's own checks, the choices of the functions behind it, and life without scikit-learn."""
 
 import importlib.util
+import math
 import warnings
 
 import numpy as np
@@ -86,3 +87,20 @@ def test_without_scikit_learn(monkeypatch):
         ds.ItemSelector(function="cut").fit(X)
     with pytest.raises(ValueError, match="no parameter 'k'"):
         selector.set_params(k=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"gamma": -1.0}, "gamma goes with similarity='rbf', not with 'cosine'"),
+        ({"gamma": 1.0, "function": "dpp"}, "gamma goes with similarity='rbf'"),
+        ({"gamma": 1.0, "similarity": "rbf", "function": "max-coverage"}, "not with 'rbf' for max-coverage"),
+        ({"gamma": math.nan, "similarity": "rbf"}, "gamma"),
+        ({"seed": -1, "function": "dpp"}, "seed"),
+        ({"epsilon": 2.0}, "epsilon"),
+        ({"epsilon": 0.1, "function": "dpp"}, "epsilon goes with"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        ds.ItemSelector(2, **options).fit(np.eye(3))

@@ -1,5 +1,7 @@
 """Problems in .npz and .mat files: every objective and set comes back as it was written; what cannot be is refused."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.io
@@ -178,6 +180,34 @@ GOOD = {
 )  # fmt: skip
 def test_bad_files_are_named_with_what_is_wrong(tmp_path, capsys, change, message):
     refused_in_one_line(tmp_path / "bad.npz", GOOD | change, message, capsys)
+
+
+def parts(matrix, name):
+    """A sparse matrix as entries of a file."""
+    matrix = scipy.sparse.csc_matrix(matrix)
+    return {f"{name}.{part}": getattr(matrix, part) for part in ("data", "indices", "indptr", "shape")}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"objective": "softmax", "W": None} | parts(scipy.sparse.eye_array(40_000), "L"),
+         "L is a sparse 40000 x 40000 matrix, which is needed in full here: 12.8 GB"),
+        ({"objective": "cut", "W": None} | parts(scipy.sparse.eye_array(40_000), "adjacency"),
+         "adjacency is a sparse 40000 x 40000 matrix, which is needed in full"),
+        ({"utilities": None} | parts(scipy.sparse.csc_array((40_000, 40_000)), "utilities"),
+         r"utilities must be a vector, got shape \(40000, 40000\)"),
+        ({"k": None} | parts(scipy.sparse.csc_array((10**9, 3)), "k"),
+         r"k must be a number, got shape \(1000000000, 3\)"),
+        ({"W": None, "W.indptr": [0, 0], "W.indices": np.zeros(0, int), "W.data": [], "W.shape": [10**9, 10**9]},
+         "W is not a sparse matrix: 1000000000 columns need 1000000001 pointers, got 2"),
+    ],
+)  # fmt: skip
+def test_sparse_matrices_are_looked_at_before_they_are_written_out(tmp_path, capsys, change, message):
+    tracemalloc.start()
+    refused_in_one_line(tmp_path / "bad.npz", GOOD | change, message, capsys)
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
 
 
 def test_pickles_are_refused(tmp_path):
