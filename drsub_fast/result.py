@@ -276,14 +276,14 @@ class Result(Record):
         bound = f"{self.upper_bound:.6g}" if math.isfinite(self.upper_bound) else "not known"
         ratio = "" if math.isnan(self.ratio) else f" (the value is {100.0 * self.ratio:.4g} % of it)"
         starts = f", {self.n_starts} starts" if self.n_starts > 1 else ""
-        code = {True: ", compiled", False: ", interpreted", None: ""}[self.compiled]
         nodes = f", {self.n_nodes} nodes" if self.n_nodes else ""
         return {
             "value": f"{self.value:.6g}",
             "proven bound": bound + ratio,
             "Frank-Wolfe gap": f"{self.fw_gap:.3g}" if math.isfinite(self.fw_gap) else "not computed",
             "guarantee": str(self.guarantee),
-            "work": f"{self.n_iter} steps, {self.n_lmo} oracle calls{starts}{nodes}, {self.time:.3g} s{code}",
+            "work": f"{self.n_iter} steps, {self.n_lmo} oracle calls{starts}{nodes}, {self.time:.3g} s"
+            + ran_as(self.compiled),
             "x": vector_text(self.x),
         }
 
@@ -292,6 +292,11 @@ class Result(Record):
 
     def _repr_html_(self) -> str:
         return as_html(self.message, self._rows())
+
+
+def ran_as(compiled: bool | None) -> str:
+    """Words for the code that ran a solve, to come after its time."""
+    return {True: ", compiled", False: ", interpreted", None: ""}[compiled]
 
 
 def with_bound(result: Result, bound: Callable[[float], float]) -> Result:

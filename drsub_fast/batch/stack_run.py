@@ -91,7 +91,7 @@ class Batch:
     finished: Any
     answers: Any
     messages: Any
-    compiled: bool
+    compiled: bool | None
     claims: Claims
     phase: Any
     n_starts: Any
@@ -113,7 +113,7 @@ class Batch:
             *np.full((2, count if trace else 0, max_iter + 1), np.nan),
         )
         self.messages = {}
-        self.compiled = False
+        self.compiled = None
         self.phase = self._phase()
         self.n_starts = options["n_starts"] if METHODS[method].many_starts else 1
 
@@ -181,9 +181,9 @@ class Batch:
             n, scratch = self.problems.n, arguments[5]
             steps = min(self.max_iter, USUAL_STEPS) * self.n_starts
             run = solve_stack.choose(arguments, self.problems.count * steps * (scratch.floats.size + n * n))
-            if isinstance(run, Interpreted):
+            self.compiled = not isinstance(run, Interpreted)
+            if not self.compiled:
                 return run
-            self.compiled = True
         return solve_stack
 
     def _curvatures(self, first, last, upper):
@@ -212,6 +212,8 @@ class Batch:
             return
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
+        if self.phase is None:
+            self.compiled = result.compiled
         answers = self.answers
         answers.x[i] = result.x
         answers.value[i], answers.fw_gap[i] = result.value, result.fw_gap

@@ -163,7 +163,7 @@ def maximize_stacked(
         shared | problems.options, {argument.name: argument.data for argument in arguments if not argument.shared}
     )
     answers = unsolved_stack(stack.count, problems.n, max_iter if trace else None, method, options.get("n_starts", 1))
-    first = 0
+    first, compiled = 0, None
     with (
         progress_bar(progress, stack.count) as bar,
         closing(stacked_results(stack, settings, executor, n_jobs, checkpoint)) as parts,
@@ -172,11 +172,13 @@ def maximize_stacked(
             for part in parts:
                 put_rows(answers, first, part)
                 first += len(part)
+                compiled = compiled if part.compiled is None else part.compiled
                 bar(len(part))
         except KeyboardInterrupt:
             logger.info("the batch was interrupted")
     answers.messages.update((i, f"problem {i}: {Status.INTERRUPTED.value}") for i in range(first, stack.count))
-    return replace(answers, time=time.perf_counter() - began).with_claims(claims_of(*checked))
+    answers = replace(answers, time=time.perf_counter() - began, compiled=compiled)
+    return answers.with_claims(claims_of(*checked))
 
 
 def stack_settings(**given: Any) -> dict[str, Any]:
@@ -268,5 +270,5 @@ def _solve(batch, n_jobs, progress, began):
     return StackedResult(
         answers.x, answers.value, answers.fw_gap, answers.upper_bound, batch.statuses(), answers.n_iter,
         answers.n_lmo, batch.messages, batch.method, time.perf_counter() - began, *traces,
-        batch.options.get("n_starts", 1),
+        batch.options.get("n_starts", 1), batch.compiled,
     )  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drsub_fast._records import Record, as_html, as_text
-from drsub_fast.result import Guarantee, Status
+from drsub_fast.result import Guarantee, Status, ran_as
 
 
 class Answer(namedtuple("Answer", "x value fw_gap upper_bound status n_iter n_lmo message")):
@@ -58,6 +58,9 @@ class StackedResult(Record):
         up to some 0.1 ms a problem, or a solve where the premise is not known to hold.
     guaranteed : ndarray of bool, shape (B,)
         Whether a part of the maximum is promised and the premise is known to hold.
+    compiled : bool or None
+        Whether compiled code ran the problems, at the end at least; else it was plain Python, which is much slower.
+        None where that is not known: for an empty stack, and for answers from a checkpoint.
 
     Examples
     --------
@@ -82,6 +85,7 @@ class StackedResult(Record):
     trace_value: NDArray[np.float64] | None = field(default=None, repr=False)
     trace_fw_gap: NDArray[np.float64] | None = field(default=None, repr=False)
     n_starts: int = 1
+    compiled: bool | None = None
 
     _ROWS = ("x", "value", "fw_gap", "upper_bound", "status", "n_iter", "n_lmo")
 
@@ -152,7 +156,7 @@ class StackedResult(Record):
         positions = np.arange(len(self))[index]
         messages = {new: self.messages[old] for new, old in enumerate(positions.tolist()) if old in self.messages}
         traces = [None if trace is None else trace[index] for trace in (self.trace_value, self.trace_fw_gap)]
-        part = StackedResult(*rows, messages, self.method, self.time, *traces, self.n_starts)
+        part = StackedResult(*rows, messages, self.method, self.time, *traces, self.n_starts, self.compiled)
         return part.with_claims(lambda i, *_: self._claim(int(positions[i])))
 
     def _table(self):
@@ -164,7 +168,8 @@ class StackedResult(Record):
             "values": spread,
             "largest gap": f"{gaps.max():.3g}" if gaps.size else "not computed",
             "status": ", ".join(f"{count} {status.name}" for status, count in counts.items()),
-            "work": f"{self.n_iter.sum()} steps, {self.n_lmo.sum()} oracle calls, {self.time:.3g} s",
+            "work": f"{self.n_iter.sum()} steps, {self.n_lmo.sum()} oracle calls, {self.time:.3g} s"
+            + ran_as(self.compiled),
         }
         if self.n_starts > 1:
             rows["starts"] = f"{self.n_starts} a problem; maximize(f, P) adds as many as pay"

@@ -10,6 +10,7 @@ import drsub_fast as ds
 from drsub_fast.batch.checkpoint import Checkpoint
 from drsub_fast.batch.problem_stack import ProblemStack
 from drsub_fast.batch.stack_loop import solve_stack
+from drsub_fast.engine import jit
 
 N, B = 6, 40
 METHODS = {
@@ -273,9 +274,27 @@ def test_an_answer_is_read_by_index_and_by_slice():
     assert np.array_equal(pickle.loads(pickle.dumps(result)).value, result.value)
 
 
+def test_an_answer_says_what_code_ran_it(monkeypatch, tmp_path):
+    arrays = stack(count=3)
+    for mode, compiled in (("never", False), ("now", True)):
+        if jit.COMPILE != "never":
+            monkeypatch.setattr(jit, "COMPILE", mode)
+            monkeypatch.setattr(solve_stack, "_code", {})
+        elif compiled:
+            continue
+        # By one loop, one by one, in pieces.
+        for options in ({}, {"time_limit": 60.0}, {"checkpoint": tmp_path / mode}):
+            assert solve(arrays, **options).compiled is compiled
+        result = solve(arrays)
+        assert result[1:].compiled is compiled
+        assert (", compiled" if compiled else ", interpreted") in str(result)
+        assert solve(arrays, checkpoint=tmp_path / mode).compiled is None
+
+
 def test_an_empty_stack_has_an_empty_answer():
     result = solve({name: array[:0] for name, array in stack().items()})
     assert len(result) == 0
+    assert result.compiled is None
     assert result.x.shape == (0, N)
 
 
