@@ -9,6 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 from drsub_fast._kinds import OBJECTIVES, SETS
+from drsub_fast.batch.stacked import maximize_stacked
 from drsub_fast.engine.jit import cache_folder, compiling
 from drsub_fast.engine.threads import worker_count
 from drsub_fast.errors import UnsupportedError
@@ -17,8 +18,9 @@ from drsub_fast.sets.base import projects_by_kernel
 
 DESCRIPTION = (
     "Compiles the solvers of objectives over sets by methods into the cache, so that no later process has to: by "
-    "default quadratics and softmax extensions over polytopes and budget sets by the usual methods. What is there "
-    "already takes no time. The folder can be part of a container's image, see DRSUB_FAST_CACHE_DIR in README."
+    "default quadratics and softmax extensions over polytopes and budget sets, and stacks of them, by the usual "
+    "methods. What is there already takes no time. The folder can be part of a container's image, see "
+    "DRSUB_FAST_CACHE_DIR in README."
 )
 
 _OBJECTIVES, _SETS = ("quadratic", "softmax"), ("polytope", "budget")
@@ -86,6 +88,17 @@ def pairs(objectives: Any, sets: Any) -> Any:
     return sorted(chosen, key=lambda pair: (objectives.index(pair[0]) + sets.index(pair[1])) % len(sets))
 
 
+def _compile_stack(objective, feasible_set, method, options):
+    """Compiles the solver of a stack of problems, where there is one for these kinds."""
+    if OBJECTIVES[objective].stack is None or SETS[feasible_set].stack is None:
+        return
+    arguments = EXAMPLES[objective] | EXAMPLES[feasible_set]
+    arrays = {name: np.array([value, value]) for name, value in arguments.items() if name != "n"}
+    maximize_stacked(
+        objective=objective, set=feasible_set, method=method, max_iter=3, n_jobs=1, **options, **arrays
+    )  # fmt: skip
+
+
 def compile_pair(task: Any) -> Any:
     """Compiles the solvers of one objective over one set; returns how many methods suit it."""
     objective, feasible_set, methods = task
@@ -102,6 +115,7 @@ def compile_pair(task: Any) -> Any:
                 METHODS[method].solve(f, P, max_iter=3, **options)
             except UnsupportedError:
                 continue  # this method is not for this objective or set
+            _compile_stack(objective, feasible_set, method, options)
             suited += 1
         if "multi-start" in methods:
             maximize(f, P, max_iter=3, n_starts=2)

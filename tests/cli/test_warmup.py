@@ -15,7 +15,10 @@ SOLVE = """
 import numpy as np
 import drsub_fast as ds
 f, P = ds.Quadratic(-np.eye(3), np.ones(3)), ds.Box(np.ones(3))
-print(ds.{}(f, P).compiled)
+print(ds.{0}(f, P).compiled)
+if "{0}" == "nonmonotone_frank_wolfe":
+    H, h, upper = -np.eye(3)[None], np.ones((5, 3)), np.ones(3)
+    print(ds.maximize_stacked(H=H, h=h, upper=upper, method="nonmonotone-frank-wolfe").compiled)
 """
 
 
@@ -48,5 +51,5 @@ def test_a_later_process_finds_what_was_compiled(tmp_path):
     printed = run("-m", "drsub_fast", "warmup", "--objective", "quadratic", "--set", "box", "--method",
                   "nonmonotone-frank-wolfe", "--jobs", "1")  # fmt: skip
     assert printed.startswith("1 solvers of 1 pairs ready")
-    assert run("-c", SOLVE.format("nonmonotone_frank_wolfe")) == "True\n"
+    assert run("-c", SOLVE.format("nonmonotone_frank_wolfe")) == "True\nTrue\n"
     assert run("-c", SOLVE.format("frank_wolfe")) == "False\n"
