@@ -146,6 +146,11 @@ class Interpreted:
         return COMPILE == "auto" and self._kernel.spent.get(self._kind, 0.0) > self._patience
 
 
+def is_small(operations: float) -> bool:
+    """Whether a call that takes about so many operations on array entries may run as plain Python first."""
+    return operations <= _MANY_OPERATIONS
+
+
 def call_outside(function: Any, *arguments: Any) -> Any:
     """Calls a user's function from a kernel that runs as plain Python.
 
@@ -252,7 +257,7 @@ class Kernel:
             return Interpreted(self, kind, patience)
         if not compiles_at_once() and not self._is_stored(kind):
             interpreted = Interpreted(self, kind, patience)
-            if operations <= _MANY_OPERATIONS and not interpreted.exhausted:
+            if is_small(operations) and not interpreted.exhausted:
                 return interpreted
         return self.compile(kind, arguments)
 
@@ -281,7 +286,7 @@ class Kernel:
     def choose_around(self, kind: Any, operations: Any) -> Any:
         """What to call for arguments that hold Python callables: all as plain Python until compiling the rest pays."""
         interpreted = Interpreted(self, kind, _PATIENCE)
-        if COMPILE == "never" or not (compiles_at_once() or operations > _MANY_OPERATIONS or interpreted.exhausted):
+        if COMPILE == "never" or (is_small(operations) and not (compiles_at_once() or interpreted.exhausted)):
             return interpreted
         return compiling()(plain(self))
 

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_seed
 from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NON_FINITE, PAUSED, STALLED
-from drsub_fast.engine.jit import Interpreted
+from drsub_fast.engine.jit import Interpreted, is_small
 from drsub_fast.engine.threads import progress_bar, worker_count
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
@@ -59,8 +59,9 @@ from drsub_fast.solvers.two_phase import second_phase
 #: Floats of workspace that a block of starts goes through: about 50 ms of work.
 _BLOCK = 2_000_000
 
-#: Operations that the default number of starts may take: about 0.1 s, compiled or as plain Python.
-_BUDGET, _PLAIN_BUDGET = 5e7, 5e5
+#: Operations that the default number of starts may take: about 0.1 s of compiled code, or 0.5 s of plain Python for
+#: problems that it may solve first. Which of them runs depends on earlier processes, and the answer must not.
+_BUDGET, _SMALL_BUDGET = 5e7, 2e6
 #: More starts than this pay for more than 48 variables only. On the paper's 247 quadratics with a known maximum, by two
 #: seeds, 16 starts lose more than 1e-4 on 7, 64 on 1 and 96 on none; 96 take 1.7 ms at n = 8 and 3.2 ms at 16.
 _MOST = 96
@@ -253,7 +254,7 @@ class _Starts:
         f, P = self.run.f, self.run.P
         if not f.compiled:
             return 0
-        n = f.n
+        n, first = f.n, default_starts(f.n)
         if isinstance(f, Quadratic):
             gradient = n * n if f.factor is None and not f.is_sparse else f.operations
         else:
@@ -261,7 +262,9 @@ class _Starts:
         oracle = 8 * n if projects_by_kernel(P) else 4 * n * len(P.b) if isinstance(P, Polytope) else math.inf
         steps, calls = self.rows.counts.mean(axis=0)
         price = (steps + 1.0) * gradient + (calls + 1.0) * oracle
-        return int(min((_BUDGET if self.run.compiled else _PLAIN_BUDGET) / price, _most_starts(n)))
+        total = (_SMALL_BUDGET if is_small(self._operations(first)) else _BUDGET) / price
+        # A multiple, since interpreted and compiled solves may differ by a step.
+        return min(int(total / first) * first, _most_starts(n))
 
     def solve(self, n_jobs):
         """Solves the starts until all are done or somebody asks to stop."""
@@ -315,13 +318,17 @@ class _Starts:
         """What to call for the loop: its compiled code, or plain Python where that is over sooner."""
         run = self.run
         kind = objective_kind(run.f)[2], set_kind(run.P, run.params)[2], type(arguments[2])
-        operations = len(self.rows.codes) * min(run.max_iter, USUAL_STEPS) * (self.size[0] + run.f.n**2)
+        operations = self._operations(len(self.rows.codes))
         if run.f.compiled:
             loop = solve_starts.entry(kind, arguments, operations)
         else:
             loop = solve_starts.choose_around(kind, operations)
         run.compiled = not isinstance(loop, Interpreted)
         return loop
+
+    def _operations(self, n_starts):
+        """About how many operations so many starts take."""
+        return n_starts * min(self.run.max_iter, USUAL_STEPS) * (self.size[0] + self.run.f.n**2)
 
     def _look_up(self, s, last, floats):
         """Asks the callback, at the step where the solve of start s paused, and the clock whether to stop."""

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
+from drsub_fast.engine import jit
 from drsub_fast.problems.files import read_problem
 from drsub_fast.solvers.multi_start import default_starts
+from drsub_fast.solvers.starts import solve_starts
 
 
 def trap(n, deep):
@@ -47,12 +49,31 @@ def test_an_oracle_with_a_solver_has_the_first_starts_only():
     assert ds.multi_start(f, P).n_starts <= default_starts(5)
 
 
+def test_the_number_does_not_depend_on_what_is_compiled(monkeypatch):
+    if jit.COMPILE == "never":
+        pytest.skip("kernels are not compiled")
+    rng = np.random.default_rng(4)
+    B = rng.random((10, 10))
+    problems = [
+        (ds.Quadratic(-B - B.T, 10 * rng.random(10)), ds.Polytope(0.01 + rng.random((5, 10)), np.ones(5))),
+        (ds.Softmax(B @ B.T), ds.Budget(3.0, np.ones(10))),
+    ]
+    compiled = [ds.multi_start(*problem) for problem in problems]
+    monkeypatch.setattr(jit, "COMPILE", "never")
+    monkeypatch.setattr(solve_starts, "_code", {})
+    monkeypatch.setattr(solve_starts, "entries", {})
+    for problem, known in zip(problems, compiled, strict=True):
+        r = ds.multi_start(*problem)
+        assert (r.compiled, known.compiled) == (False, True)
+        assert r.n_starts == known.n_starts
+        assert r.value == pytest.approx(known.value, rel=1e-12)
+
+
+@pytest.mark.skipif(jit.COMPILE == "never", reason="one solve takes a minute")
 @pytest.mark.parametrize("seed", range(3))
 def test_qplib_2712_gets_its_best_known_value(shared_data, tmp_path, seed):
     with zipfile.ZipFile(shared_data / "QPLIB_2712.qplib.zip") as archive:
         archive.extractall(tmp_path)
     problem = read_problem(next(tmp_path.rglob("*.qplib")))
     r = ds.maximize(problem.f, problem.P, seed=seed)
-    if not r.compiled:
-        pytest.skip("interpreted starts are a hundred times as dear: the budget pays 8 of 200 variables")
     assert -r.value == pytest.approx(0.012888, abs=1e-8)
