@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from numba import njit
+from numba.core import event
 
 import drsub_fast as ds
 from drsub_fast.engine.jit import COMPILE
@@ -98,6 +99,25 @@ def test_compiled_objective_reuses_what_is_compiled():
     before = len(compiled_pair.signatures)
     assert second.value(x) == pytest.approx(2 * first.value(x))
     assert len(compiled_pair.signatures) == before
+
+
+def with_rate(rate):
+    @njit
+    def function(x, grad):
+        grad[:] = rate / (1.0 + x.sum())
+        return rate * np.log1p(x.sum())
+
+    return ds.CompiledObjective(function, (), 2)
+
+
+@needs_compiler
+def test_closures_that_do_the_same_share_their_code():
+    P, first = ds.Box(np.ones(2)), with_rate(0.5)
+    expected = ds.nonmonotone_frank_wolfe(first, P).value
+    with event.install_recorder("numba:compile") as recorder:
+        assert ds.nonmonotone_frank_wolfe(with_rate(0.5), P).value == expected
+    assert not recorder.buffer
+    assert type(with_rate(0.5).params) is type(first.params) is not type(with_rate(0.25).params)
 
 
 def test_python_function_sees_a_copy():
