@@ -15,10 +15,6 @@ registered for the class of that tuple (see `drsub_fast.engine.dispatch`):
     steps in a row.
 ``advance(params, work, x, v, gamma, value)``
     x += gamma v; returns the new value, given the present one (default: move and evaluate).
-``n_moved(params, work, n)``, ``moved(params, work, t)``
-    The last step along the prepared v moved x at the places moved(0) .. moved(n_moved - 1) only (default: everywhere).
-``gradient_is_finite(params, work)``
-    Whether ``work.grad`` is finite, being finite before the last step (default: looks at every entry).
 ``shift(params, work, x, i, change, unit, value)``
     x_i += change; returns the new value. ``unit`` is a zero vector that may be used meanwhile (default: an advance
     along it with a 1 at i).
@@ -60,7 +56,7 @@ from drsub_fast._records import Record
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.stack import PROBLEM_AT
-from drsub_fast.engine.vector import add_scaled, blend, is_finite, slope
+from drsub_fast.engine.vector import add_scaled, blend, slope
 
 GradientWork = namedtuple("GradientWork", "grad trial")
 
@@ -82,9 +78,6 @@ evaluate: Any
 derivative_along: Any
 prepare: Any
 advance: Any
-n_moved: Any
-moved: Any
-gradient_is_finite: Any
 shift: Any
 contract: Any
 exact_step: Any
@@ -108,21 +101,6 @@ def _default_prepare(params, work, x, v):
 def _default_advance(params, work, x, v, gamma, value):
     add_scaled(x, gamma, v)
     return evaluate(params, work, x)
-
-
-@kernel
-def _all(params, work, n):
-    return n
-
-
-@kernel
-def _each(params, work, t):
-    return t
-
-
-@kernel
-def _default_gradient_is_finite(params, work):
-    return is_finite(work.grad)
 
 
 @kernel
@@ -247,9 +225,6 @@ def _unknown_sign(params, work, upper):
 
 prepare, PREPARE = operation("prepare", _default_prepare)
 advance, ADVANCE = operation("advance", _default_advance)
-n_moved, N_MOVED = operation("n_moved", _all)
-moved, MOVED = operation("moved", _each)
-gradient_is_finite, GRADIENT_IS_FINITE = operation("gradient_is_finite", _default_gradient_is_finite)
 shift, SHIFT = operation("shift", _default_shift)
 contract, CONTRACT = operation("contract", _default_contract)
 exact_step, EXACT_STEP = operation("exact_step", _default_exact_step)
@@ -266,9 +241,6 @@ _TABLES = {
     "evaluate": EVALUATE,
     "prepare": PREPARE,
     "advance": ADVANCE,
-    "n_moved": N_MOVED,
-    "moved": MOVED,
-    "gradient_is_finite": GRADIENT_IS_FINITE,
     "shift": SHIFT,
     "contract": CONTRACT,
     "exact_step": EXACT_STEP,

@@ -25,6 +25,7 @@ from drsub_fast.objectives.quadratic_kernels import (
     product_with_hessian,
     rate_of_gradient,
 )
+from drsub_fast.objectives.sparse_steps import register_sparse_steps
 
 #: ``data, indices, indptr``: the rows of H, as SciPy keeps them.
 SparseQuadraticParams = namedtuple("SparseQuadraticParams", "data indices indptr diagonal h c")
@@ -260,7 +261,5 @@ register_objective(
     gradient_rate=_gradient_rate,
     hessian_product=product_with_hessian,
     shift=_shift,
-    n_moved=_n_moved,
-    moved=_moved,
-    gradient_is_finite=_gradient_is_finite,
 )
+register_sparse_steps(SparseQuadraticParams, _n_moved, _moved, _gradient_is_finite)

@@ -18,8 +18,9 @@ from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, clip_above, room_above, slope
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.base import Objective, moved, n_moved, prepare
+from drsub_fast.objectives.base import Objective, prepare
 from drsub_fast.objectives.lazy_gradient import final_value, increase
+from drsub_fast.objectives.sparse_steps import keep_moved, moved, n_moved
 from drsub_fast.result import Result
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
@@ -33,7 +34,6 @@ from drsub_fast.solvers.state import (
     K,
     after_step,
     begin,
-    keep_moved,
     measure_gap,
     next_vertex,
     note_higher,

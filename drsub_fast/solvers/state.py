@@ -35,15 +35,13 @@ from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, clip_above, differ, slope
 from drsub_fast.objectives.base import (
     evaluate,
-    gradient_is_finite,
     gradient_rate,
-    moved,
-    n_moved,
     objective_carve,
     objective_size,
     prepare,
 )
 from drsub_fast.objectives.lazy_gradient import refresh_gradient
+from drsub_fast.objectives.sparse_steps import gradient_is_finite, keep_moved
 from drsub_fast.sets.base import follow, lmo, set_carve, track, tracks
 
 # Entries of `State.control`.
@@ -266,14 +264,6 @@ def after_step(feasible_set, set_work, state, decay, gamma):
     control[VERTEX] = STALE
     if control[TRACKED] and follow(feasible_set, set_work, decay, gamma, state.bound, state.v):
         control[VERTEX] = FOLLOWED
-
-
-@kernel
-def keep_moved(objective, work, out, x):
-    """out = x, where it differs by the last step along the prepared v only."""
-    for t in range(n_moved(objective, work, x.size)):
-        j = moved(objective, work, t)
-        out[j] = x[j]
 
 
 @kernel
