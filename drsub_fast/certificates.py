@@ -47,6 +47,7 @@ _FIRST_ORDER_GAP = 1e-3
 #: The relaxation is solved to this relative gap.
 _DNN_GAP = 1e-7
 
+#: Part of the gaps that is added for the rounding of the products behind them.
 _SAFETY = 1e-9
 
 #: Starts of the local solve that looks for a good point where none is given.

@@ -45,6 +45,7 @@ _OPTIONS = {
     "primal_feasibility_tolerance": 1e-10,
     "small_matrix_value": 1e-12,
 }
+#: As `small_matrix_value`: entries of scaled rows below it are left out before HiGHS does so with a warning.
 _SMALLEST_ENTRY = 1e-12
 #: Of a down-closed program: costs below minus this, in units of the largest gain, can only keep a variable at 0.
 _LARGEST_LOSS = 1e6

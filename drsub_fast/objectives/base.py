@@ -129,6 +129,7 @@ def _default_derivative_along(params, work, x, v, gamma):
 
 derivative_along, DERIVATIVE_ALONG = operation("derivative_along", _default_derivative_along)
 
+#: Pieces of a segment that are looked at for the best one: f need not be concave along it.
 _GRID = 8
 
 
@@ -169,6 +170,7 @@ def _default_exact_step(params, work, x, v, limit, value):
     return best
 
 
+#: Halvings after which a bracket is below the last place of its ends.
 _BISECTIONS = 60
 
 

@@ -42,6 +42,7 @@ Interior = namedtuple("Interior", "C V scale T products row col place")
 #: (L, L, the multipliers, halved off the diagonal, where each product stands twice). Also a change of these.
 Iterate = namedtuple("Iterate", "Z R S W")
 
+#: Barrier parameter of the first iterate, in units of ``scale``.
 _FIRST_MU = 0.1
 #: Entries of the Newton matrix that are formed at once.
 _BLOCK = 200_000
