@@ -69,3 +69,34 @@ def test_solver_kernel_and_closed_form_agree(seed):
     assert highs.n_lmo == closed.n_lmo == 40
     watched = measured_greedy(f, P, "highs", callback=lambda progress: False, callback_every=3)
     assert watched.value == pytest.approx(closed.value, rel=1e-12)
+
+
+@pytest.mark.parametrize("method", ["frank-wolfe", "fully-corrective-frank-wolfe"])
+def test_a_linear_program_that_uses_up_the_time_leaves_a_whole_trace(method, monkeypatch):
+    rng = np.random.default_rng(0)
+    f = ds.Quadratic(-np.eye(6), 1.0 + rng.random(6))
+    P = ds.GeneralPolytope(0.1 + rng.random((3, 6)), np.ones(3), upper=np.ones(6))
+    make = P.solver
+
+    class Slow:
+        calls = 0
+
+        def __init__(self, *arguments):
+            self.inner = make(*arguments)
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+        def maximize(self, *arguments):
+            self.calls += 1
+            if self.calls == 3:
+                raise ds.OracleError("HiGHS stopped", "Time limit reached")
+            return self.inner.maximize(*arguments)
+
+    whole = ds.maximize(f, P, method=method, max_iter=2, bound="cheap", lmo="highs")
+    monkeypatch.setattr(P, "solver", Slow)
+    r = ds.maximize(f, P, method=method, max_iter=20, time_limit=1000.0, bound="cheap", lmo="highs")
+    assert r.status is ds.Status.TIME_LIMIT
+    assert r.n_iter == 2
+    assert r.trace.value.tolist() == whole.trace.value.tolist()
+    assert np.isnan(r.trace.fw_gap[2])
