@@ -5,7 +5,9 @@ import pytest
 from scipy.optimize import minimize
 
 import drsub_fast as ds
+from drsub_fast import methods
 from drsub_fast.cli.command import main
+from drsub_fast.solvers.greedy_vertex import greedy_vertex
 from drsub_fast.solvers.record import METHODS, Method, register_method
 
 F = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
@@ -86,3 +88,38 @@ def test_records_are_checked():
         register_method(Method("x", one_exact_step, "X", needs=("a ball",)))
     with pytest.raises(ValueError, match="'auto'"):
         register_method(Method("auto", one_exact_step, "X"))
+
+
+def test_a_costly_monotone_extension_starts_at_the_greedy_choice(monkeypatch, interpreted):
+    monkeypatch.setattr(methods, "_COSTLY", 0.0)
+    rng = np.random.default_rng(5)
+    gained = 0
+    for _ in range(10):
+        F, P = ds.Multilinear.facility_location(rng.random((15, 25)) ** 3), ds.Budget(4, np.ones(15))
+        greedy = ds.greedy(F, P).value
+        r = ds.maximize(F, P)
+        assert r.value >= greedy - 1e-12
+        assert "continuous greedy adds its 1 - 1/e bound" in r.message
+        assert r.guarantee.holds
+        assert ds.round_solution(F, P, r.x).value >= r.value - 1e-9
+        gained += r.value > greedy + 1e-9
+    assert gained > 0
+
+
+@pytest.mark.parametrize(
+    "P",
+    [
+        ds.Budget(3.5, np.ones(8)),
+        ds.PartitionMatroid(np.arange(8) % 3, [1, 2, 1]),
+        ds.Knapsack(np.linspace(0.5, 1.5, 8), 3.0, np.ones(8)),
+        ds.MatchingPolytope([(i % 3, i % 4) for i in range(8)], 3, 4),
+    ],
+    ids=repr,
+)
+def test_the_greedy_vertex_is_a_set_that_nothing_fits_beside(P, interpreted):
+    F = ds.Multilinear.coverage([{i, i + 1, 2 * i} for i in range(8)])
+    x = greedy_vertex(F, P, np.ones(8))
+    assert set(x) <= {0.0, 1.0}
+    assert P.contains(x)
+    if isinstance(P, ds.Budget):
+        assert set(np.flatnonzero(x)) == set(ds.greedy(F, P).items)

@@ -200,15 +200,19 @@ register_objective(
 )
 
 
-def dense_rows(params: Any) -> NDArray[np.float64]:
-    """W again, shape (n, D)."""
-    _, _, pointers, items, weights = params
-    W = np.zeros((params.n, pointers.size - 1))
+def rows_of(params: Any, items: Any) -> Any:
+    """The rows of W of some items (an index), shape (number of items, D), from the sorted columns."""
+    pointers, place = params.pointers, np.full(params.n, -1)
+    count = place[items].size
+    place[items] = np.arange(count)
+    W = np.zeros((count, pointers.size - 1))
     for first in range(0, W.shape[1], COLUMNS):
         last = min(first + COLUMNS, W.shape[1])
         part = slice(pointers[first], pointers[last])
         columns = np.repeat(np.arange(first, last), np.diff(pointers[first : last + 1]))
-        W[items[part], columns] = weights[part]
+        rows = place[params.items[part]]
+        kept = rows >= 0
+        W[rows[kept], columns[kept]] = params.weights[part][kept]
     return W
 
 

@@ -21,16 +21,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import (
-    as_adjacency,
-    as_array,
-    as_count,
-    as_function,
-    as_items,
-    as_known,
-    as_seed,
-    as_vector,
-)
+from drsub_fast._checks import as_adjacency, as_array, as_count, as_function, as_items, as_known, as_seed, as_vector
 from drsub_fast._kinds import EXTENSIONS, array, register_kind
 from drsub_fast.objectives import corners, maxima, set_table
 from drsub_fast.objectives.base import Objective
@@ -335,17 +326,20 @@ class MaximaExtension(Multilinear):
 
     def rows(self) -> Any:
         """What item i is worth in group d, shape (n, D): an array, or a sparse matrix by rows, as it was given."""
-        return maxima.dense_rows(self._params) if self._rows is None else self._rows
+        return self._rows_of(slice(None)) if self._rows is None else self._rows
 
     def set_value(self, items: Iterable[int]) -> float:
         items = as_items(items, self.n)
-        best = self.rows()[items].max(axis=0) if items.size else np.zeros(1)
+        best = self._rows_of(items).max(axis=0) if items.size else np.zeros(1)
         return float(self.linear[items].sum() + best.sum())
 
     def restricted(self, items: Any) -> Any:
         """The extension on some of the items alone, in the order given."""
         utilities = None if self.utilities is None else self.utilities[items]
-        return MaximaExtension(self._made_by, self.linear[items], self.rows()[items], utilities)
+        return MaximaExtension(self._made_by, self.linear[items], self._rows_of(items), utilities)
+
+    def _rows_of(self, items):
+        return maxima.rows_of(self._params, items) if self._rows is None else self._rows[items]
 
     @property
     def W(self) -> Any:
