@@ -151,3 +151,21 @@ def test_another_user_of_highs_with_other_threads(threads):
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_a_program_whose_factors_would_fill_up_goes_to_the_first_order_method(monkeypatch):
+    rng = np.random.default_rng(1)
+    n, m = 120, 60
+    A = scipy.sparse.csr_matrix((rng.random((m, n)) + 0.1) * (rng.random((m, n)) < 0.1))
+    upper, cost = 2.0 * rng.random(n), rng.standard_normal(n)
+    exact, first_order = (HighsOracle(A, np.ones(m), upper) for _ in range(2))
+    for _ in range(3):
+        best = cost @ exact.maximize(cost, upper)
+        with monkeypatch.context() as patch:
+            patch.setattr("drsub_fast.lp.highs._LARGE", 10)
+            patch.setattr("drsub_fast.lp.highs._FILLED", 0)
+            v = first_order.maximize(cost, upper)
+        assert cost @ v == pytest.approx(best, rel=1e-7)
+        assert (A @ v <= 1.0 + 1e-12).all()
+        assert ((v >= 0.0) & (v <= upper)).all()
+        cost = cost + 0.1 * rng.standard_normal(n)
