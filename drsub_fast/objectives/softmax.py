@@ -287,8 +287,10 @@ class Softmax(Objective):
         # With x = upper * y and S = S(upper), f(y) is log det(I + diag(y) (S - I)), whose Hessian entries are -K_ij^2,
         # K = (S - I) (I + diag(y) (S - I))^-1. They obey K_ij^2 <= c_i c_j on [0, 1]^n, c_i = max(S_ii, (S^-1)_ii): det
         # is affine in each y_i with non-negative coefficients, and ratios of its values at neighbouring corners lie in
-        # [1 / (S^-1)_ii, S_ii]. Where S - I is positive semidefinite so is K, which is then largest at y = 0. On the
-        # diagonal K is the gradient, which is antitone.
+        # [1 / (S^-1)_ii, S_ii]. Where S - I is positive semidefinite so is K, which is then largest at y = 0.
+        # Besides, dK = -K dX K: as matrices K(upper) <= K <= K(0), and what is between two matrices is at most as far
+        # from their mean in entry (i, j) as the root of half their distances in (i, i) and (j, j). On the diagonal, the
+        # gradient, that is exact.
         upper, _, at_upper = self._at_corner(upper)
         if at_upper is None:
             return None
@@ -298,9 +300,11 @@ class Softmax(Objective):
         else:
             c = np.maximum(S.diagonal(), np.linalg.inv(S).diagonal())
         c = np.divide(c, upper, out=np.zeros(self.n), where=upper > 0.0)
-        A = np.outer(c, c)
-        np.fill_diagonal(A, np.where(upper > 0.0, np.maximum(self._gradient_at_zero() ** 2, at_upper**2), 0.0))
-        return A
+        first = self.L - np.eye(self.n)
+        last = np.linalg.solve(np.eye(self.n) + first * upper, first)
+        reach = np.sqrt(np.maximum(0.5 * (first - last).diagonal(), 0.0))
+        between = np.abs(0.25 * (2.0 * first + last + last.T)) + np.outer(reach, reach)
+        return np.where(np.outer(upper, upper) > 0.0, np.minimum(np.outer(c, c), between**2), 0.0)
 
     def strong_dr_on(self, upper: NDArray[np.float64]) -> float | None:
         # d_jj f = -(d_j f)^2, and d_j f falls from 0 to upper.
