@@ -282,8 +282,8 @@ def run_workers(n_jobs: Any, turns: Any, work: Any) -> None:
             work()
             return
         with ThreadPoolExecutor(n_jobs, thread_name_prefix="drsub_fast") as pool:
-            futures = [pool.submit(work) for _ in range(n_jobs)]
             try:
+                futures = [pool.submit(work) for _ in range(n_jobs)]
                 wait(futures)
             except KeyboardInterrupt:
                 turns.stop()
