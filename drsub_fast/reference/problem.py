@@ -37,12 +37,12 @@ class Region(NamedTuple):
 
 
 def quadratic(H: Any, h: Any, c: Any) -> Any:
-    """f(x) = 1/2 x'Hx + h'x + c (section 5.1)."""
+    """f(x) = 1/2 x'Hx + h'x + c."""
     return Function(lambda x: 0.5 * x @ H @ x + h @ x + c, lambda x: H @ x + h, H)
 
 
 def softmax(L: Any) -> Any:
-    """f(x) = log det(diag(x)(L - I) + I), the softmax extension (section 4)."""
+    """f(x) = log det(diag(x)(L - I) + I), the softmax extension."""
     D = L - np.eye(len(L))
 
     def matrix(x):

@@ -65,7 +65,7 @@ def _gap(function, region, x):
 
 
 def _open_loop(function, region, x, d, k, gap):
-    """gamma_k = 2 / (k + 2), the experiments' choice (section 5)."""
+    """gamma_k = 2 / (k + 2), the choice of the paper's experiments."""
     return 2.0 / (k + 2)
 
 
@@ -253,7 +253,7 @@ def monotone_frank_wolfe(f: Any, P: Any, *, max_iter: Any = 100, lmo: Any = None
 
 
 def projected_gradient(f: Any, P: Any, *, x0: Any = None, max_iter: Any = 100, lmo: Any = None) -> Any:
-    """Projected gradient ascent with steps 1 / (k + 1), k = 0, 1, .. (section 5); returns the last iterate."""
+    """Projected gradient ascent with steps 1 / (k + 1), k = 0, 1, .., a baseline of the paper; the last iterate."""
     function, region = _function_and_region(f, P, lmo)
     max_iter = as_count(max_iter, "max_iter")
     x = start(region, x0)

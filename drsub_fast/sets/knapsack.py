@@ -221,13 +221,14 @@ class DisjointKnapsacks(FeasibleSet):
     """
 
     n: int
+    is_down_closed: bool
 
     groups: Any
     weights: Any
     capacities: Any
 
     def __init__(self, groups: Any, weights: Any, capacities: Any, upper: Any, equality: bool = False) -> None:
-        self.n = groups.size
+        self.n, self.is_down_closed = groups.size, not equality
         self.groups, self.weights, self.capacities = groups, weights, capacities
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             alone = np.where(weights > 0.0, capacities[groups] / weights, np.inf)

@@ -45,8 +45,6 @@ class Simplex(DisjointKnapsacks):
 
     total: float
 
-    is_down_closed = False
-
     def __init__(self, n: int, total: float = 1.0) -> None:
         n = as_count(n, "n", lower=1)
         self.total = as_real(total, "total", lower=0.0)

@@ -6,12 +6,14 @@ import sys
 import daqp
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy.optimize import approx_fprime
 
 import drsub_fast as ds
 from drsub_fast import reference
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.reference.problem import Region, as_function, as_region, project, quadratic, softmax, vertex
+from drsub_fast.sets.knapsack import DisjointKnapsacks
 
 
 def random_quadratic(n, m, seed):
@@ -98,6 +100,9 @@ def test_objects_are_read_by_their_attributes():
         ds.PartitionMatroid([0, 1, 1], [0.5, 1.0], [1.0, 0.75, 0.75]),
         ds.Polytope([[1.0, 2.0, 0.5]], [1.5]),
         ds.MatchingPolytope([(0, 0), (0, 1), (1, 0)], 2, 2, 0.75),
+        ds.LaminarMatroid([[0, 1, 2], [0, 1]], [1.5, 0.8]),
+        ds.Polytope(scipy.sparse.csr_array(np.ones((1, 3))), [1.2], np.ones(3)).with_upper([0.5, 1.0, 0.25]),
+        ds.LaminarMatroid([[0, 1, 2], [0, 1]], [1.5, 0.8]).with_upper([0.5, 0.1, 1.0]),
     ],
     ids=lambda P: type(P).__name__,
 )
@@ -120,6 +125,7 @@ def test_sets_of_rows_are_solved_as_they_are(P):
         ds.Ball(1.0, 2),
         ds.Simplex(2),
         ds.GeneralPolytope([[1.0, 1.0]], [1.0], upper=[1.0, 1.0]),
+        DisjointKnapsacks(np.zeros(2, int), np.ones(2), np.ones(1), np.ones(2), equality=True),
         object(),
         type("Cone", (), {"is_down_closed": True, "upper": np.ones(2)})(),
     ],
