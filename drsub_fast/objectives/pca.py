@@ -1,4 +1,6 @@
-"""Non-negative PCA: f(x) = 1/(2m) |Zx|^2 over {x >= 0, |x| <= 1} for m rows of data (Bian et al. 2017, Appendix A).
+"""Non-negative PCA: f(x) = 1/(2m) |Zx|^2 over {x >= 0, |x| <= 1} for m rows of data.
+
+The paper (Bian et al. 2017, Appendix A) does not divide by m: its f is m times this one, which is a variance.
 
 f is convex: every positive entry of its Hessian C = Z'Z/m is a violation of DR-submodularity. If the entries of each
 column of Z have one sign alpha_j, then alpha_i alpha_j C_ij >= 0 and f is K_alpha-DR-*super*modular: maximising f
@@ -32,8 +34,8 @@ class NonnegativePCA(Objective):
 
     Notes
     -----
-    Bian et al. 2017, Appendix A. Not DR-submodular: see the module for what the methods then guarantee. Use with
-    the set `Ball`.
+    Bian et al. 2017, Appendix A, where f is not divided by m. Not DR-submodular: see the module for what the methods
+    then guarantee. Use with the set `Ball`.
 
     Examples
     --------

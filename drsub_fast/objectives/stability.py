@@ -3,7 +3,7 @@
     1 / s(G) = min {x'(A + I)x : x >= 0, sum x = 1},
 
 A the adjacency matrix. As a maximum: f(x) = -x'(A + I)x, a quadratic with Hessian -2(A + I) <= 0. The simplex is
-not down-closed, and f <= 0 on it, so the bounds of the paper's Theorem 1 and Corollary 1 do not apply; any x certifies
+not down-closed, and f <= 0 on it, so the bounds of the paper's Theorems 1 and 2 do not apply; any x certifies
 s(G) >= 1 / x'(A + I)x.
 """
 

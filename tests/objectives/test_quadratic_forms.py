@@ -113,6 +113,14 @@ def test_pca_value_and_gradient():
     assert_gradient(f, interior_points(rng, 5))
 
 
+def test_pca_over_the_orthant():
+    """The paper's problem, its f divided by the 2 rows of data: without x >= 0 the answer would be (0.957, -0.290)."""
+    f = ds.NonnegativePCA([[1.0, -2.0], [3.0, 0.0]])
+    r = ds.frank_wolfe(f, ds.Ball(1.0, 2), x0=[0.5, 0.5], step_size="exact")
+    np.testing.assert_allclose(r.x, [1.0, 0.0], atol=1e-9)
+    assert r.value == pytest.approx(2.5, rel=1e-12)
+
+
 def test_pca_on_data_of_one_sign_is_dr_supermodular():
     # The caution of the paper's appendix: maximising f is minimising a DR-submodular function.
     rng = np.random.default_rng(4)
