@@ -8,7 +8,8 @@ import scipy.sparse
 import drsub_fast as ds
 
 KINDS = (
-    "box", "budget", "knapsack", "partition", "simplex", "ball", "polytope", "sparse", "matching", "general", "flow"
+    "box", "budget", "knapsack", "partition", "simplex", "ball", "polytope", "sparse", "matching", "general", "flow",
+    "laminar",
 )  # fmt: skip
 
 
@@ -43,6 +44,10 @@ def random_set(kind, rng, n=None, spread=None):
         A = (groups == np.arange(2)[:, None]).astype(float)
         c = A @ upper * rng.uniform(0.1, 0.9, 2)
         return ds.PartitionMatroid(groups, c, upper), D, (A, np.full(2, -math.inf), c)
+    if kind == "laminar":
+        A = np.array([np.ones(n), np.arange(n) <= n // 2, np.arange(n) < 1])
+        c = A @ upper * rng.uniform(0.1, 0.9, 3)
+        return ds.LaminarMatroid(A, c, upper), D, (A, np.full(3, -math.inf), c)
     if kind == "simplex":
         total = D[0] * rng.uniform(0.5, 2.0)
         return ds.Simplex(n, total), np.full(n, D[0]), (row, [total], [total])

@@ -50,6 +50,7 @@ SETS = {
     "budget": ds.Budget(2.0, ONES),
     "knapsack": ds.Knapsack([1.0, 2.0, 1.5], 2.0, ONES),
     "partition": ds.PartitionMatroid([0, 0, 1], [1.0, 0.5]),
+    "laminar": ds.LaminarMatroid([[0, 1, 2], [0, 1]], [2.0, 1.2]),
     "simplex": ds.Simplex(N),
     "ball": ds.Ball(1.0, N),
     "polytope": ds.Polytope(FACTOR.T + 0.1, ONES[:2], ONES),
