@@ -127,8 +127,9 @@ class GeneralPolytope(FeasibleSet):
         self._row_lower = np.concatenate([np.full(self.b.size, -np.inf), self.b_eq])
         self._sizes = implied_sizes(self._rows, self._row_upper, self._row_lower, self._upper, self._lower)
         self._params = GeneralParams(n)
+        self._first_vertex = None
         try:
-            self.start()
+            self._first_vertex = self._upper, self.start()
         except OracleError as error:
             if error.status == "Infeasible":
                 raise ValueError(f"the set is empty: {self._contradiction()}") from None
@@ -187,6 +188,8 @@ class GeneralPolytope(FeasibleSet):
     def start(self, upper: ArrayLike | None = None) -> NDArray[np.float64]:
         """A vertex of the set, below ``upper``, shape (n,)."""
         upper = self._upper if upper is None else self._clipped(upper)
+        if self._first_vertex is not None and np.array_equal(upper, self._first_vertex[0]):
+            return self._first_vertex[1].copy()
         return self.solver(upper).maximize(np.zeros(self.n), upper)
 
     def diameter(self, upper: ArrayLike | None = None) -> float:
