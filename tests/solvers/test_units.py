@@ -4,12 +4,15 @@ Values agree to 1e-9 in their unit and the status is the same. The steps 1/(k + 
 gradient, so that method depends on units by its definition; it takes part with spectral steps.
 """
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 import drsub_fast as ds
+from drsub_fast.batch import stack_run
+from drsub_fast.solvers import multi_start
 
 N = 4
 rng = np.random.default_rng(4)
@@ -121,39 +124,111 @@ def test_rows_times_anything_and_twice(method):
     assert_same(solve(f, ds.Polytope(np.vstack((ROWS, 2.0 * ROWS[:1])), [*CAPACITY, 0.8], ONES), method), base)
 
 
-BY_POSITION = ("auto", "multi-start", "double-greedy")  # random starts, or the order in which coordinates come
+ORDER = np.random.default_rng(1).permutation(N)
+PERMUTED = {
+    "box": lambda: ds.Box(ONES),
+    "knapsack": lambda: ds.Knapsack(WEIGHTS[ORDER], 2.0, ONES),
+    "polytope": lambda: ds.Polytope(ROWS[:, ORDER], CAPACITY, ONES),
+    "general": lambda: ds.GeneralPolytope(ROWS[:1, ORDER], [1.5], WEIGHTS[None, ORDER], [2.0], upper=ONES),
+}
 
 
-@pytest.mark.parametrize(("method", "kind"), [(m, k) for m, k in PAIRS if m not in BY_POSITION and k != "general"])
-def test_permuted_variables(method, kind):
-    base = solve(*problem(kind), method)
-    order = np.random.default_rng(1).permutation(N)
-    f = ds.Quadratic(H[np.ix_(order, order)], LINEAR[order])
-    P = {
-        "box": ds.Box(ONES),
-        "knapsack": ds.Knapsack(WEIGHTS[order], 2.0, ONES),
-        "polytope": ds.Polytope(ROWS[:, order], CAPACITY, ONES),
-    }[kind]
-    assert_same(solve(f, P, method), base)
+@pytest.fixture
+def permuted_starts(monkeypatch):
+    """A function after whose call the random costs of multi-start have their entries in `ORDER`."""
+    drawn = multi_start.start_costs
+
+    def permute():
+        for module in (multi_start, stack_run):
+            monkeypatch.setattr(module, "start_costs", lambda *given: drawn(*given)[:, ORDER])
+
+    return permute
+
+
+# Double greedy goes through the coordinates one after the other, so it ends elsewhere in another order.
+@pytest.mark.parametrize(("method", "kind"), [(m, k) for m, k in PAIRS if m != "double-greedy"])
+def test_permuted_variables(method, kind, permuted_starts):
+    # A general polytope starts at a vertex that a linear program without a cost ends at, whichever that is.
+    takes_start = kind == "general" and method not in ("auto", "mualem-feldman", "multi-start", "boosted-gradient")
+    f, P = problem(kind)
+    start = P.start()
+    base = solve(f, P, method, **({"x0": start} if takes_start else {}))
+    permuted_starts()
+    g = ds.Quadratic(H[np.ix_(ORDER, ORDER)], LINEAR[ORDER])
+    mine = solve(g, PERMUTED[kind](), method, **({"x0": start[ORDER]} if takes_start else {}))
+    assert_same(mine, base)
+
+
+def test_double_greedy_keeps_its_bound_in_every_order():
+    f, P = problem("box")
+    best = ds.global_maximum(f, P)
+    for order in itertools.permutations(range(N)):
+        g = ds.Quadratic(H[np.ix_(order, order)], LINEAR[list(order)])
+        r = solve(g, P, "double-greedy")
+        assert r.status is ds.Status.COMPLETED
+        assert 0.5 * best.value + 0.25 * (f.value(np.zeros(N)) + f.value(ONES)) <= r.value + 1e-12
+        assert r.value <= best.upper_bound <= r.upper_bound * (1.0 + 1e-6)
+
+
+#: The sets of stacks, by what is done to the variables of each problem, D of shape (B, N).
+STACKS = {
+    "box": lambda D: {"upper": D},
+    "knapsack": lambda D: {"set": "knapsack", "weights": WEIGHTS / D, "budget": 2.0, "upper": D},
+    "polytope": lambda D: {"A": ROWS / D[:, None], "b": CAPACITY, "upper": D},
+    "general": lambda D: {
+        "set": "general-polytope", "A": ROWS[:1] / D[:, None], "b": [[1.5]], "A_eq": WEIGHTS / D[:, None],
+        "b_eq": [[2.0]], "upper": D,
+    },
+}  # fmt: skip
+STACK_PAIRS = [(m, k) for m, k in PAIRS if not m.startswith("projected")]  # a stack takes the steps 1/(k + 1) only
+
+
+def solve_stack(method, kind, c=1.0, D=ONES, **more):
+    """The stack of problems in the units c, shape (B,), and D, shape (B, N)."""
+    c, D = np.atleast_1d(c), np.atleast_2d(D)
+    arrays = {"H": c[:, None, None] * H / (D[:, :, None] * D[:, None]), "h": c[:, None] * LINEAR / D, **STACKS[kind](D)}
+    # What all problems share has no axis of its own.
+    arrays = {name: array[0] if np.ndim(array) and len(array) == 1 else array for name, array in arrays.items()}
+    return ds.maximize_stacked(**arrays | more, method=method.split()[0], n_jobs=1, **METHODS[method])
+
+
+def assert_same_in_stack(mine, base, c=1.0):
+    assert {*mine.status} == {*base.status}
+    np.testing.assert_allclose(mine.value / c, np.full(len(mine), base.value[0]), rtol=1e-9)
+    assert (mine.value <= mine.upper_bound).all()
+    if math.isfinite(base.upper_bound[0]):
+        np.testing.assert_allclose(mine.upper_bound / c, np.full(len(mine), base.upper_bound[0]), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("method", "kind"), STACK_PAIRS)
+def test_units_in_stacks(method, kind):
+    base, scales = solve_stack(method, kind), np.array(SCALES)
+    assert base.value[0] > 0.0
+    assert_same_in_stack(solve_stack(method, kind, c=scales), base, scales)
+    common = np.array([2.0**-27, 2.0**27]) if kind == "general" else scales
+    assert_same_in_stack(solve_stack(method, kind, D=np.outer(common, ONES)), base)
+    of_their_own = 2.0 ** np.random.default_rng(0).integers(-20, 20, (3, N))
+    assert_same_in_stack(solve_stack(method, kind, D=of_their_own), base)
+
+
+@pytest.mark.parametrize("method", [m for m, k in STACK_PAIRS if k == "polytope"])
+def test_rows_times_anything_and_twice_in_stacks(method):
+    base = solve_stack(method, "polytope")
+    factors = np.array([[1e-8] * 3, [1e8] * 3, [1e-8, 1.0, 1e8]])
+    rows = {"A": ROWS * factors[:, :, None], "b": CAPACITY * factors}
+    assert_same_in_stack(solve_stack(method, "polytope", **rows), base)
+    assert_same_in_stack(solve_stack(method, "polytope", A=np.vstack((ROWS, ROWS)), b=np.tile(CAPACITY, 2)), base)
 
 
 @pytest.mark.parametrize(
-    "method", ["frank-wolfe", "fully-corrective-frank-wolfe", "multi-start", "two-phase-frank-wolfe"]
+    ("method", "kind"), [p for p in STACK_PAIRS if "double-greedy" not in p and "general" not in p]
 )
-def test_units_in_stacks(method):
-    scales = np.array(SCALES)
-    by_f = ds.maximize_stacked(
-        H=scales[:, None, None] * H, h=scales[:, None] * LINEAR, A=ROWS, b=CAPACITY, upper=ONES, method=method, n_jobs=1
-    )
-    by_x = ds.maximize_stacked(
-        H=H / scales[:, None, None] ** 2, h=LINEAR / scales[:, None], A=ROWS / scales[:, None, None], b=CAPACITY,
-        upper=scales[:, None] * ONES, method=method, n_jobs=1,
-    )  # fmt: skip
-    base = ds.maximize(*problem("polytope"), method=method)
-    assert {*by_f.status, *by_x.status} == {base.status}
-    np.testing.assert_allclose(by_f.value / scales, base.value, rtol=1e-9)
-    np.testing.assert_allclose(by_x.value, base.value, rtol=1e-9)
-    assert (by_f.value <= by_f.upper_bound).all()
+def test_permuted_variables_in_stacks(method, kind, permuted_starts):
+    base = solve_stack(method, kind)
+    permuted_starts()
+    parts = {"H": H[np.ix_(ORDER, ORDER)], "h": LINEAR[ORDER]}
+    parts |= {"knapsack": {"weights": WEIGHTS[ORDER]}, "polytope": {"A": ROWS[:, ORDER]}}.get(kind, {})
+    assert_same_in_stack(solve_stack(method, kind, **parts), base)
 
 
 @pytest.mark.parametrize("c", SCALES)
