@@ -209,7 +209,7 @@ def test_two_batches_of_one_process_do_not_share_a_folder(tmp_path):
 
 
 def test_of_runs_that_begin_at_once_one_goes_on(tmp_path):
-    outcomes, gate = [], threading.Barrier(4)
+    outcomes, gate = [], threading.Barrier(4, timeout=300.0)
 
     def run():
         gate.wait()
@@ -222,7 +222,7 @@ def test_of_runs_that_begin_at_once_one_goes_on(tmp_path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=300.0)
     assert outcomes == [True] * 4
     assert solve(tmp_path / "new") == EXPECTED
 

@@ -251,14 +251,20 @@ def test_zero_time_limit_still_returns_a_point():
 
 
 def test_ctrl_c_returns_what_there_is():
+    """Pressed in a thread of its own once the run has come to step 50; by itself it would not end."""
     f, P = quadratic(60, 3, 0.1), polytope(60, 30, 3)
-    ds.frank_wolfe(f, P, max_iter=2)
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        r = ds.frank_wolfe(f, P, max_iter=100_000_000, tol=0.0, time_limit=60.0)
-    finally:
-        timer.cancel()
+    is_running = threading.Event()
+
+    def press():
+        if is_running.wait(timeout=300.0):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    r = ds.frank_wolfe(
+        f, P, max_iter=100_000_000, tol=0.0, time_limit=300.0, callback_every=50, callback=lambda _: is_running.set()
+    )
+    thread.join()
     assert r.status is ds.Status.INTERRUPTED
     assert P.contains(r.x)
     assert r.n_iter > 0
