@@ -12,13 +12,13 @@
 * `upper_bound`: the best that can be proved in the time, for any pair.
 """
 
-import time
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_real, as_vector
+from drsub_fast.engine.clock import OutOfTime, last_moment, now, until
 from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
@@ -190,7 +190,7 @@ def dnn_bound(f: Quadratic, P: FeasibleSet, time_limit: float | None = None) -> 
     >>> round(ds.certificates.dnn_bound(f, ds.Budget(1.0, [1.0, 1.0])), 5)
     0.5625
     """
-    began = time.perf_counter()
+    began = now()
     require_problem(f, P)
     if not isinstance(f, Quadratic):
         raise UnsupportedError(f"the doubly non-negative bound needs a Quadratic, not {f!r}; use bound='cheap'")
@@ -261,24 +261,34 @@ def upper_bound(
     >>> round(ds.certificates.upper_bound(f, ds.Simplex(2), gap=1e-6), 6)
     0.5625
     """
-    began = time.perf_counter()
+    began = now()
     require_problem(f, P)
     gap = as_real(gap, "gap", lower=0.0)
     limit = None if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
     allowance = Allowance(operations, None if limit is None else began + limit)
+    with until(last_moment(began, limit)):
+        return float(_proved(f, P, value, x, gap, allowance))
+
+
+def _proved(f, P, value, x, gap, allowance):
+    """`upper_bound` by an `Allowance`."""
     upper = solver_upper(f, P)
-    best = min(linear_bound(f, P), term_bound(f, P))
-    if x is None:
-        x, found = _good_point(f, P, upper, allowance)
-    else:
-        x = as_vector(x, "x", n=f.n)
-        found = f.value(x) if value is None else None
+    best = term_bound(f, P)
+    try:
+        best = min(best, linear_bound(f, P))
+        if x is None:
+            x, found = _good_point(f, P, upper, allowance)
+        else:
+            x = as_vector(x, "x", n=f.n)
+            found = f.value(x) if value is None else None
+    except OutOfTime:
+        return best
     value = found if value is None else as_real(value, "value")
     target = value + gap * abs(value)
     if best <= target:
         return best
     with one_blas_thread():
-        return float(climb(RUNGS, Problem(f, P, upper, x, value), best, target, allowance))
+        return climb(RUNGS, Problem(f, P, upper, x, value), best, target, allowance)
 
 
 def _good_point(f, P, upper, allowance):
@@ -287,7 +297,7 @@ def _good_point(f, P, upper, allowance):
     if not allowance.spend(price):
         x = P.start(upper)
         return x, f.value(x)
-    left = None if allowance.deadline is None else max(0.0, allowance.deadline - time.perf_counter())
+    left = None if allowance.deadline is None else max(0.0, allowance.deadline - now())
     r = multi_start(f, P, n_starts=_SOLVES, time_limit=left)
     return r.x, r.value
 

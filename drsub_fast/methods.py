@@ -12,8 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drsub_fast._checks import as_count, as_flag, one_of
+from drsub_fast._checks import as_count, as_flag, as_real, one_of
 from drsub_fast.certificates import upper_bound
+from drsub_fast.engine.clock import OutOfTime, last_moment, now, until
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import Multilinear
 from drsub_fast.proofs.rungs import CALL, gradient_price
@@ -40,7 +41,7 @@ from drsub_fast.solvers.multi_start import local_solver, multi_start
 from drsub_fast.solvers.projected_gradient import SHORT_STEPS, projected_gradient, projected_gradient_options
 from drsub_fast.solvers.promise import FINISHED_RUNS
 from drsub_fast.solvers.record import METHODS, Method, check_options, option_names, register_method
-from drsub_fast.solvers.run import now, solver_upper
+from drsub_fast.solvers.run import solver_upper
 from drsub_fast.solvers.two_phase import TWO_PHASE, subroutines, two_phase_frank_wolfe
 
 for _method in (
@@ -121,21 +122,27 @@ def _from_greedy_vertex(f, P, *, time_limit=None, n_starts=None, seed=0, n_jobs=
 def _best_for_the_time(f, P, *, time_limit=None, **options):
     """Multi-start, joined by the method with the best applicable bound; the better answer, the better bound."""
     began = now()
-    bounded, addition, why = _bounded_method(f, P)
+    limit = None if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
+    with until(last_moment(began, limit)):
+        try:
+            bounded, addition, why = _bounded_method(f, P)
+        except OutOfTime:
+            bounded, addition, why = None, "", ""
+    left = _left(began, limit)
     costly = isinstance(f, Multilinear) and f.compiled and f.operations > _COSTLY and bounded is monotone_frank_wolfe
     if costly and options["n_starts"] is None and "x0" not in options:
-        result = _from_greedy_vertex(f, P, time_limit=time_limit, **options)
+        result = _from_greedy_vertex(f, P, time_limit=left, **options)
         options = {"max_iter": max(_FEWEST_STEPS, min(100, int(_COSTLY_BUDGET / f.operations)))} | options
     else:
-        result = multi_start(f, P, time_limit=time_limit, **options)
+        result = multi_start(f, P, time_limit=left, **options)
     if result.status.is_stop:
         missing = f"; {addition.split(' adds')[0]} did not run" if bounded else ""
         return replace(result, note=f"{result.method}, {result.note}{missing}")
     if bounded is None:
         return replace(result, note=why)
     shared = {name: options[name] for name in option_names(bounded) if name in options}
-    if time_limit is not None:
-        shared["time_limit"] = max(0.0, time_limit - (now() - began))
+    if limit is not None:
+        shared["time_limit"] = _left(began, limit)
     other = bounded(f, P, **shared)
     better = other if other.value > result.value else result
     top = max(result.best_value, other.best_value)
@@ -147,6 +154,10 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
         upper_bound=max(min(result.upper_bound, other.upper_bound), top), n_lmo=result.n_lmo + other.n_lmo,
         time=now() - began, n_starts=result.n_starts, n_best=result.n_best,
     )  # fmt: skip
+
+
+def _left(began, limit):
+    return None if limit is None else max(0.0, limit - (now() - began))
 
 
 def options_of(method: Any, subroutine: Any = None) -> Any:

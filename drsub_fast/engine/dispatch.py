@@ -63,7 +63,11 @@ def operation(name: str, default: Callable[..., Any] | None = None) -> tuple[Any
         implementation = table.lookup(type(params))
         return getattr(implementation, "interpreted", implementation)(params, *args)
 
-    call.__name__ = call.__qualname__ = twin.__name__ = name
-    call.twin = twin
+    def watched(params, *args):
+        implementation = table.lookup(type(params))
+        return getattr(implementation, "watched", implementation)(params, *args)
+
+    call.__name__ = call.__qualname__ = twin.__name__ = watched.__name__ = name
+    call.twin, call.watched = twin, watched
     when_compiling(call, table)
     return call, table

@@ -2,8 +2,9 @@
 
 A kernel is a function that runs as plain Python or compiled, with the same text. Small problems are solved sooner
 than their kernels are compiled, so a kernel runs as plain Python until compiled code is at hand (from this process
-or the disk cache) or pays: `Kernel.choose`. The environment variable ``DRSUB_FAST_COMPILE`` says "auto" (that),
-"now" (compile at the first call) or "never".
+or the disk cache) or pays: `Kernel.choose`. Under a time limit (`drsub_fast.engine.clock`) nothing is compiled or
+loaded that may take longer than what is left of it. The environment variable ``DRSUB_FAST_COMPILE`` says "auto" (that),
+"now" (compile at the first call, whatever the time limit) or "never".
 
 Numba is imported when code is compiled or loaded, not before. `drsub_fast.engine.linked` makes the code,
 `drsub_fast.engine.plain` by Numba's public means alone: for versions of Numba that the former was not tested with, and
@@ -11,7 +12,6 @@ where ``DRSUB_FAST_ENGINE=plain`` asks for it.
 """
 
 import logging
-import math
 import os
 import threading
 import time
@@ -24,8 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drsub_fast.engine import floats, store
-from drsub_fast.engine.signatures import example_of, is_jitted, key_of, key_text, type_code
+from drsub_fast.engine import store
+from drsub_fast.engine.clock import OutOfTime, is_limited, thread_time_left
+from drsub_fast.engine.signatures import example_of, key_of, key_text, type_code
+from drsub_fast.engine.twins import twin, watched
 
 logger: logging.Logger = logging.getLogger("drsub_fast")
 
@@ -37,7 +39,7 @@ def _one_of(variable, choices):
     return value
 
 
-#: "auto": interpreted until compiling pays; "now": compiled at the first call; "never": interpreted.
+#: "auto": interpreted until compiling pays and there is time; "now": compiled at the first call; "never": interpreted.
 COMPILE: str = _one_of("DRSUB_FAST_COMPILE", ("auto", "now", "never"))
 if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
     COMPILE = "never"
@@ -52,6 +54,10 @@ _MANY_OPERATIONS = 5_000_000
 #: How often each kernel was called as plain Python beside the solver loops, and from which number on it is compiled
 #: once a loop is: a program that has solved so much prepares each of its problems, too.
 _helpers, _OFTEN = {}, 10
+
+#: Seconds of a time limit that must be left for compiling (a solver loop takes 5 to 15 s, twice that on a busy
+#: machine), and for loading compiled code, the first of which brings Numba with it.
+_COMPILE_SECONDS, _LOAD_SECONDS, _FIRST_LOAD_SECONDS = 30.0, 1.0, 4.0
 
 #: First version of Numba that `drsub_fast.engine.linked` was not tested with.
 _UNTESTED_NUMBA = 0, 69
@@ -105,6 +111,15 @@ def has_engine() -> bool:
     return engine.cache_info().currsize > 0
 
 
+def has_time(stored: bool = False) -> bool:
+    """Whether the time limit of this thread leaves room for compiling, or for loading what is stored."""
+    if COMPILE == "now" or not is_limited():
+        return True
+    if not stored:
+        return thread_time_left() >= _COMPILE_SECONDS
+    return thread_time_left() >= (_LOAD_SECONDS if has_engine() else _FIRST_LOAD_SECONDS)
+
+
 class Interpreted:
     """A kernel as plain Python, timed: what it takes counts towards compiling it.
 
@@ -113,7 +128,8 @@ class Interpreted:
     exhausted : bool
         Whether compiling pays by now.
     arrays : tuple of ndarray
-        Arguments that Ctrl-C must not leave half-written: they get back what they were before the call.
+        Arguments that Ctrl-C or the end of the time must not leave half-written: they get back what they were before
+        the call.
     """
 
     arrays: Any
@@ -131,8 +147,9 @@ class Interpreted:
         _state.errors, _state.outside, began = before or np.geterr(), 0.0, time.thread_time()
         try:
             with np.errstate(all="ignore"):
-                return self._kernel.interpreted(*arguments)
-        except KeyboardInterrupt:
+                text = self._kernel.watched if is_limited() else self._kernel.interpreted
+                return text(*arguments)
+        except (KeyboardInterrupt, OutOfTime):
             for array, values in zip(self.arrays, kept, strict=True):
                 array[:] = values
             raise
@@ -225,7 +242,12 @@ class Kernel:
     @cached_property
     def interpreted(self) -> Any:
         """The kernel as plain Python, and all that it calls."""
-        return _twin(self.py_func)
+        return twin(self.py_func, False)
+
+    @cached_property
+    def watched(self) -> Any:
+        """The same for threads under a time limit: each call of a kernel in it may raise `OutOfTime`."""
+        return watched(twin(self.py_func, True))
 
     @cached_property
     def linked(self) -> Any:
@@ -255,10 +277,12 @@ class Kernel:
             return code
         if COMPILE == "never":
             return Interpreted(self, kind, patience)
-        if not compiles_at_once() and not self._is_stored(kind):
-            interpreted = Interpreted(self, kind, patience)
-            if is_small(operations) and not interpreted.exhausted:
-                return interpreted
+        stored = not compiles_at_once() and self._is_stored(kind)
+        interpreted = Interpreted(self, kind, patience)
+        if not has_time(stored):
+            return interpreted
+        if is_small(operations) and not (compiles_at_once() or stored or interpreted.exhausted):
+            return interpreted
         return self.compile(kind, arguments)
 
     def compile(self, kind: Any, arguments: Any) -> Any:
@@ -286,7 +310,9 @@ class Kernel:
     def choose_around(self, kind: Any, operations: Any) -> Any:
         """What to call for arguments that hold Python callables: all as plain Python until compiling the rest pays."""
         interpreted = Interpreted(self, kind, _PATIENCE)
-        if COMPILE == "never" or (is_small(operations) and not (compiles_at_once() or interpreted.exhausted)):
+        if COMPILE == "never" or not has_time(False):
+            return interpreted
+        if is_small(operations) and not (compiles_at_once() or interpreted.exhausted):
             return interpreted
         return compiling()(plain(self))
 
@@ -306,6 +332,8 @@ class Kernel:
 
 
 def _compile_helpers():
+    if not has_time():
+        return
     with compiling():
         for kernel, kind in [called for called, count in _helpers.items() if count >= _OFTEN]:
             del _helpers[kernel, kind]
@@ -375,44 +403,6 @@ def _plain_where_needed(function):
     return call
 
 
-_NAMESPACES = {}
-
-
-def _twin(function):
-    """A function as plain Python that calls no compiled code: the same text with its names bound to twins.
-
-    Numbers follow C in it, as in compiled code: see `drsub_fast.engine.floats`.
-    """
-    cells = function.__closure__
-    if cells is not None:
-        cells = tuple(types.CellType(_twin_of(cell.cell_contents)) for cell in cells)
-    return types.FunctionType(
-        function.__code__, _namespace(function.__globals__), function.__name__, function.__defaults__, cells
-    )
-
-
-def _namespace(names):
-    """Globals of the twins of a module."""
-    known = _NAMESPACES.get(id(names))
-    if known is None:
-        # Entered before it is filled: modules may refer to each other.
-        known = _NAMESPACES[id(names)] = dict(names)
-        for name, value in names.items():
-            known[name] = _twin_of(value)
-    return known
-
-
-def _twin_of(value):
-    """What stands for a value in plain Python."""
-    if value is math:
-        return floats
-    if isinstance(value, Kernel):
-        return value.interpreted
-    if is_jitted(value):
-        return _twin(value.py_func)
-    return getattr(value, "twin", value) if isinstance(value, types.FunctionType) else value
-
-
 #: Generic operations, with their tables, and separate kernels, for the engine.
 _operations, _separates = [], []
 
@@ -460,10 +450,9 @@ def separate(example: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments):
             return function(*arguments)
 
-        def twin(*arguments):
-            return function.interpreted(*arguments)
-
-        call.twin, call.kernel = twin, function
+        call.twin = lambda *arguments: function.interpreted(*arguments)
+        call.watched = lambda *arguments: function.watched(*arguments)
+        call.kernel = function
         kernel = Separate(function, example, call)
         _separates.append(kernel)
         if has_engine():

@@ -30,6 +30,7 @@ import scipy
 from highspy import _core
 from numpy.typing import NDArray
 
+from drsub_fast.engine.clock import require_time, thread_time_left
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.rows import move_into_rows, powers_of_two, shrink_into_rows
 
@@ -249,11 +250,13 @@ class HighsOracle:
             return np.zeros(self._n)
         _require(model.changeColsCost(self._n, self._columns, cost), "cost")
         # HiGHS's clock runs on from call to call.
-        limit = np.inf if time_limit is None else model.getRunTime() + time_limit
+        left = min(np.inf if time_limit is None else time_limit, thread_time_left())
+        limit = model.getRunTime() + left
         _require(model.setOptionValue("time_limit", limit), "time limit")
         run_status, model_status = self._run()
         if run_status == _core.HighsStatus.kError or model_status != _core.HighsModelStatus.kOptimal:
             status = model.modelStatusToString(model_status)
+            require_time()
             raise OracleError(f"the linear program ended with HiGHS's status '{status}' ({run_status.name})", status)
         v = np.clip(self._vertex() * self._scale, self._lower, self.upper)
         if not mend:

@@ -14,7 +14,7 @@ from collections import namedtuple
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast.engine.jit import kernel
 from drsub_fast.objectives.base import Objective, evaluate, objective_carve, objective_size, register_objective
@@ -96,6 +96,10 @@ class Boosted(Objective):
     @property
     def operations(self) -> Any:
         return POINTS * self.f.operations
+
+    def late_value(self, x: ArrayLike) -> float:
+        """Of a run whose time was over before it began: nobody reads it, and F costs many values of f."""
+        return math.nan
 
     def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self.f.dr_submodular_on(upper)

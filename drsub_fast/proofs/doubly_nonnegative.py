@@ -22,13 +22,13 @@ The relaxation with all products is the one of Sherali and Adams (1990, RLT) wit
 constraint of Anstreicher (2009).
 """
 
-import time
 from collections import namedtuple
 from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
+from drsub_fast.engine.clock import now
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.proofs.safe_bound import safe_bound
@@ -271,12 +271,12 @@ def improve(data: Any, iterate: Any) -> Any:
 
 
 def interior_point_bound(relaxed: Any, scale: Any, gap: Any, deadline: Any) -> Any:
-    """The bound of the relaxation to a relative gap, or what there is at a deadline on `time.perf_counter`."""
+    """The bound of the relaxation to a relative gap, or what there is at a deadline (of `now`)."""
     bound, started = relaxed.linear, interior(relaxed, scale)
     if started is None:
         return bound
     data, iterate = started
-    while time.perf_counter() < deadline and (iterate := improve(data, iterate)) is not None:
+    while now() < deadline and (iterate := improve(data, iterate)) is not None:
         bound = min(bound, certificate(relaxed, data, iterate).bound)
         if complementarity(data, iterate) <= gap * max(scale, abs(objective(data, iterate))):
             break

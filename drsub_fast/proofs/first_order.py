@@ -16,7 +16,6 @@ that in X the positive part of a symmetric matrix, and that in Y a maximum with 
 proven bound whatever the accuracy (`proofs.safe_bound`), so that the method can stop after any step.
 """
 
-import time
 from collections import namedtuple
 from collections.abc import Generator
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast._checks import as_real
+from drsub_fast.engine.clock import now
 from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.proofs.program import interval_bound, magnitude, unit_form
 from drsub_fast.proofs.safe_bound import relaxation, safe_bound
@@ -195,7 +195,7 @@ def first_order_bound(
     >>> round(first_order_bound(program, gap=1e-6), 4)
     0.5625
     """
-    deadline = np.inf if time_limit is None else time.perf_counter() + as_real(time_limit, "time_limit", lower=0.0)
+    deadline = np.inf if time_limit is None else now() + as_real(time_limit, "time_limit", lower=0.0)
     form = unit_form(program, program.lower, program.upper)
     if form is None:
         return -np.inf
@@ -215,7 +215,7 @@ def first_order_bound(
                 break
             if max(progress.residual, bound - reached) <= _AT_LIMIT * allowed:
                 break
-            if progress.steps >= max_steps or time.perf_counter() >= deadline:
+            if progress.steps >= max_steps or now() >= deadline:
                 break
     except KeyboardInterrupt:
         pass

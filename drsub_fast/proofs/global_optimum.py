@@ -12,13 +12,13 @@ Methods:
 Incumbents come from a multi-start of fully corrective Frank-Wolfe and from local solves along the way.
 """
 
-import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from drsub_fast._checks import as_count, as_real, as_seed, one_of
+from drsub_fast.engine.clock import OutOfTime, last_moment, now, until
 from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
@@ -86,7 +86,8 @@ def _first_incumbent(f, P, value_of, size, limits, n_starts, seed):
     tol = 1e-9 * size
 
     def search(x):
-        x = fully_corrective_frank_wolfe(f, P, x0=_into(P, x), tol=tol).x
+        with until(limits.deadline):
+            x = fully_corrective_frank_wolfe(f, P, x0=_into(P, x), tol=tol).x
         return x, value_of(x)
 
     start = multi_start(f, P, n_starts=n_starts, seed=seed, tol=tol, time_limit=time_left(limits))
@@ -96,7 +97,7 @@ def _first_incumbent(f, P, value_of, size, limits, n_starts, seed):
 def _limits(time_limit, gap, max_nodes, size):
     deadline = None
     if time_limit is not None:
-        deadline = time.perf_counter() + as_real(time_limit, "time_limit", lower=0.0)
+        deadline = now() + as_real(time_limit, "time_limit", lower=0.0)
     max_nodes = None if max_nodes is None else as_count(max_nodes, "max_nodes", lower=1)
     return Limits(as_real(gap, "gap", lower=0.0), size, deadline, max_nodes)
 
@@ -137,16 +138,20 @@ def _prove_softmax(f, P, time_limit, gap, max_nodes, n_starts, seed):
     return separable_bounds(f, P.A, P.b, P.upper, incumbent, limits), incumbent, start
 
 
-def _result(f, P, x, proof, start, method, began, upper_bound):
+def _result(f, P, x, proof, start, method, began, time_limit, upper_bound):
     """Packages the maximum of f; ``start`` is the result of the multi-start, if there was one."""
     counts = {} if start is None else {"n_starts": start.n_starts, "n_best": start.n_best}
     value, gradient = f.value_and_gradient(x)
-    fw_gap = float(gradient @ (P.lmo(gradient, solver_upper(f, P)) - x))
+    try:
+        with until(last_moment(began, time_limit)):
+            fw_gap = float(gradient @ (P.lmo(gradient, solver_upper(f, P)) - x))
+    except OutOfTime:
+        fw_gap = np.nan
     upper_bound = max(upper_bound, value)
     note = "" if proof.status is Status.OPTIMAL else f"{upper_bound - value:.2e} left between value and bound"
     return Result(
         x=x, value=value, fw_gap=fw_gap, upper_bound=upper_bound, guarantee=_PROVED, status=proof.status, n_iter=0,
-        n_lmo=1 + (start.n_lmo if start else P.n), time=time.perf_counter() - began,
+        n_lmo=1 + (start.n_lmo if start else P.n), time=now() - began,
         trace=Trace(np.array([value]), np.array([fw_gap])),
         best_x=x, best_value=value, method=method, note=note, n_nodes=proof.n_nodes, **counts,
     )  # fmt: skip
@@ -213,7 +218,7 @@ def global_maximum(
     >>> round(r.value, 6), r.upper_bound - r.value <= 1e-6, r.status.name
     (1.0, True, 'OPTIMAL')
     """
-    began = time.perf_counter()
+    began = now()
     require_problem(f, P)
     n_starts, seed = as_count(n_starts, "n_starts", lower=1), as_seed(seed)
     if isinstance(f, Softmax):
@@ -231,16 +236,23 @@ def global_maximum(
             f"the global maximum of {f!r} cannot be proved: that needs a Quadratic or a Softmax; use "
             "maximize(f, P, n_starts=...) for a local one"
         )
-    return _result(f, P, incumbent.x, proof, start, method, began, min(proof.bound + c, start.upper_bound))
+    return _result(f, P, incumbent.x, proof, start, method, began, time_limit, min(proof.bound + c, start.upper_bound))
 
 
-def _zero_is_minimum(program, P):
-    """Whether h_j + min over P of (H_j x) / 2 >= 0 for all j: then f(x) - f(0) = sum_j x_j (h_j + H_j x / 2) >= 0."""
+def _zero_is_minimum(program, P, deadline):
+    """Whether it is known that h_j + min over P of (H_j x) / 2 >= 0 for all j.
+
+    Then f(x) - f(0) = sum_j x_j (h_j + H_j x / 2) >= 0.
+    """
     H, h, upper = program.H, program.h, program.upper
     for j in np.flatnonzero(upper > 0.0):
         if h[j] < 0.0:
             return False
-        least = 0.5 * H[j] @ P.lmo(-H[j], upper)
+        try:
+            with until(deadline):
+                least = 0.5 * H[j] @ P.lmo(-H[j], upper)
+        except OutOfTime:
+            return False
         # The oracle's vertex is optimal up to rounding.
         if h[j] + least < 1e-9 * abs(least):
             return False
@@ -291,7 +303,7 @@ def global_minimum(
     >>> round(r.value, 6), r.value - r.lower_bound <= 1e-5
     (-2.5, True)
     """
-    began = time.perf_counter()
+    began = now()
     require_problem(f, P)
     n_starts, seed = as_count(n_starts, "n_starts", lower=1), as_seed(seed)
     one_of(method, "method", QUADRATIC_METHODS)
@@ -301,11 +313,13 @@ def global_minimum(
     _require_sizes(f, P, method)
     negative = _Negative(f)
     negative.unit_box = f.unit_box
-    if method != "kkt-milp" and _zero_is_minimum(quadratic_program(f, P), P):
+    limit = None if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
+    if method != "kkt-milp" and _zero_is_minimum(quadratic_program(f, P), P, last_moment(began, limit)):
         proof, x, start = Proof(0.0, 0, Status.OPTIMAL), np.zeros(f.n), None
     else:
-        proof, incumbent, start = _prove_quadratic(negative, P, method, time_limit, gap, max_nodes, n_starts, seed)
+        left = None if limit is None else max(0.0, limit - (now() - began))
+        proof, incumbent, start = _prove_quadratic(negative, P, method, left, gap, max_nodes, n_starts, seed)
         x = incumbent.x
-    r = _result(negative, P, x, proof, start, method, began, proof.bound - f.c)
+    r = _result(negative, P, x, proof, start, method, began, time_limit, proof.bound - f.c)
     trace = Trace(-r.trace.value, r.trace.fw_gap)
     return replace(r, value=-r.value, upper_bound=np.inf, lower_bound=-r.upper_bound, trace=trace, best_value=-r.value)

@@ -22,12 +22,12 @@ Nodes are taken best bound first. A bound that a relaxation could not improve is
 trouble costs nodes, never validity.
 """
 
-import time
 from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
+from drsub_fast.engine.clock import now
 from drsub_fast.proofs.doubly_nonnegative import certificate, complementarity, improve, interior, objective
 from drsub_fast.proofs.first_order import multipliers
 from drsub_fast.proofs.program import interval_bound, smaller_box, unit_form
@@ -143,12 +143,12 @@ def branch_and_bound(program: Any, incumbent: Any, limits: Any) -> Any:
         last = None
         # A step takes seconds for many variables: none is begun that would end after the time limit.
         while (left := time_left(limits)) is None or left > step_time:
-            began = time.perf_counter()
+            began = now()
             try:
                 step = next(steps, None)
             except KeyboardInterrupt:
                 raise Interrupted(bound) from None
-            step_time = time.perf_counter() - began
+            step_time = now() - began
             stuck = step is None
             if stuck and last is None:
                 return bound, _halves(node, form)

@@ -6,12 +6,12 @@ yields nothing. Prices are multiplications and additions, with `CALL` for each c
 """
 
 import math
-import time
 from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
+from drsub_fast.engine.clock import OutOfTime, now
 from drsub_fast.objectives.base import Objective
 from drsub_fast.sets.base import FeasibleSet
 
@@ -30,21 +30,33 @@ SPEED = 2e9
 
 
 class Allowance:
-    """What may still be spent: operations, and seconds until a deadline of `time.perf_counter`."""
+    """What may still be spent: operations, and seconds until a deadline on the clock of `drsub_fast.engine.clock`."""
 
     operations: Any
     deadline: Any
 
     def __init__(self, operations: Any = math.inf, deadline: Any = None) -> None:
         self.operations, self.deadline = operations, deadline
+        self.begin()
+
+    def begin(self) -> None:
+        """The steps to come are of another kind, whose speed is not known."""
+        self._last = None
 
     def spend(self, price: Any) -> Any:
         """Takes the price of a step off; False where it is not to be had."""
-        late = self.deadline is not None and time.perf_counter() + price / SPEED >= self.deadline
-        if late or price > self.operations:
+        if price > self.operations or (self.deadline is not None and self._is_late(price)):
             return False
         self.operations -= price
         return True
+
+    def _is_late(self, price):
+        """Whether a step would end after the deadline, at the speed of the last one."""
+        time, speed = now(), SPEED
+        if self._last is not None:
+            speed = min(speed, self._last[1] / max(time - self._last[0], 1e-9))
+        self._last = time, price
+        return time + price / speed >= self.deadline
 
 
 def climb(rungs: Any, problem: Any, best: Any, target: Any, allowance: Any) -> Any:
@@ -54,6 +66,7 @@ def climb(rungs: Any, problem: Any, best: Any, target: Any, allowance: Any) -> A
     """
     try:
         for rung in rungs:
+            allowance.begin()
             spent, look, open_gap = 0.0, _FEW_STEPS, math.inf
             for step, (bound, price) in enumerate(rung(problem)):
                 best = min(best, bound)
@@ -66,7 +79,7 @@ def climb(rungs: Any, problem: Any, best: Any, target: Any, allowance: Any) -> A
                     look, open_gap = 2 * step, best - target
             if best <= target:
                 break
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OutOfTime):
         pass
     return best
 

@@ -5,16 +5,16 @@ keeps the bounds from it, the search ends with the status STALLED.
 """
 
 import heapq
-import time
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from drsub_fast.engine.clock import OutOfTime, now, until
 from drsub_fast.result import Status
 
-#: When to stop: relative ``gap``, ``size`` of f, ``deadline`` on the clock of `time.perf_counter` (or None),
+#: When to stop: relative ``gap``, ``size`` of f, ``deadline`` on the clock of `drsub_fast.engine.clock` (or None),
 #: ``max_nodes`` (or None).
 Limits = namedtuple("Limits", "gap size deadline max_nodes")
 
@@ -91,7 +91,7 @@ class _Rounding:
 
 def time_left(limits: Any) -> Any:
     """Seconds to the deadline (0 when it has passed), or None."""
-    return None if limits.deadline is None else max(0.0, limits.deadline - time.perf_counter())
+    return None if limits.deadline is None else max(0.0, limits.deadline - now())
 
 
 def best_first(
@@ -136,7 +136,8 @@ def best_first(
                 break
             negative, order, node = nodes[0]
             try:
-                bound, children = bound_node(node, -negative)
+                with until(limits.deadline):
+                    bound, children = bound_node(node, -negative)
             except Interrupted as interrupted:
                 heapq.heapreplace(nodes, (-interrupted.bound, order, node))
                 status = Status.INTERRUPTED
@@ -154,5 +155,7 @@ def best_first(
                 created += 1
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
+    except OutOfTime:
+        status = Status.TIME_LIMIT
     bound = max(closed, -nodes[0][0] if nodes else -np.inf, incumbent.value)
     return Proof(float(bound), n_nodes, status)

@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from drsub_fast.engine.clock import now
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.boosted import boosted
-from drsub_fast.result import Result
+from drsub_fast.result import Result, Status, Trace
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.multi_start import local_solver
 from drsub_fast.solvers.promise import FINISHED_RUNS, MONOTONE, Promise, claims
-from drsub_fast.solvers.run import now, solver_upper
+from drsub_fast.solvers.run import solver_upper
 
 _PART = 1.0 - 1.0 / math.e
 #: Values along the way may fall: what speaks against a declared monotone f in continuous greedy says nothing here.
@@ -105,10 +106,15 @@ def boosted_gradient(
     left = None if time_limit is None else max(0.0, time_limit - (now() - began))
     if first.status.is_stop:
         options["max_iter"] = 0
-    # F averages f over the way to x, and may be finite where f itself is not.
-    second = local_solver(f, P).solve(
-        f, P, x0=first.x if math.isfinite(value) else x0, time_limit=left, **options
-    )  # fmt: skip
+    if first.status is Status.TIME_LIMIT and math.isfinite(value):
+        second = replace(
+            first, value=value, fw_gap=math.nan, upper_bound=math.inf, n_iter=0, n_lmo=0, best_x=first.x,
+            best_value=value, trace=Trace(np.array([value]), np.array([math.nan])),
+        )  # fmt: skip
+    else:
+        # F averages f over the way to x, and may be finite where f itself is not.
+        start_of_second = first.x if math.isfinite(value) else x0
+        second = local_solver(f, P).solve(f, P, x0=start_of_second, time_limit=left, **options)
     status = first.status if first.status not in FINISHED_RUNS else second.status
     top = second.best_value
     bound = math.inf

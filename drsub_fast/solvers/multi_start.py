@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_seed
+from drsub_fast.engine.clock import OutOfTime, now
 from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NON_FINITE, PAUSED, STALLED
 from drsub_fast.engine.jit import Interpreted, is_small
 from drsub_fast.engine.threads import progress_bar, worker_count
@@ -46,7 +47,6 @@ from drsub_fast.solvers.run import (
     Run,
     bound_from_zero,
     next_chunk,
-    now,
     objective_kind,
     set_kind,
     starting_point,
@@ -203,6 +203,7 @@ def multi_start(
             done += len(more)
     except KeyboardInterrupt:
         starts.stopped = Status.INTERRUPTED
+        starts.require_one()
     first = starts.result()
     # Where f(0) is not finite, a second phase has no start.
     if starts.stopped is None and P.is_down_closed and starts.rows.codes[0] != NON_FINITE:
@@ -290,29 +291,52 @@ class _Starts:
         floats, integers = np.empty(self.size[0]), np.zeros(self.size[1], np.int64)
         rows, options = self.rows, self.local.options(run.tol)
         arguments = run.f.params, run.params, options, floats, integers, rows, run.upper, self.base
-        loop = self._entry((*arguments, 1, 1, 0, 1))
+
+        def entry():
+            with run.within_limit():
+                return self._entry((*arguments, 1, 1, 0, 1))
 
         def advance(s, last, k_max, steps):
-            return loop(*arguments, k_max, steps, s, last)
+            if isinstance(loop, Interpreted):
+                loop.arrays = floats, integers, *(array[s:last] for array in rows[1:6])
+            with run.within_limit():
+                return loop(*arguments, k_max, steps, s, last)
 
-        chunk = run.first_chunk(self.size[0], timed=not run.compiled)
-        for first in firsts:
-            s, last = first, min(first + block, len(rows.codes))
-            while s < last and self.stopped is None:
-                before, done, began = s, rows.counts[:, 0].sum(), now()
-                # With a callback the count of steps begins anew at each start.
-                s = advance(s, last if run.callback is None else s + 1, run.max_iter, chunk)
-                bar(s - before)
-                if run.callback is None and (run.deadline is not None or not run.compiled):
-                    steps = int(rows.counts[:, 0].sum() - done)
-                    chunk = next_chunk(chunk, steps, now() - began, run.time_left())
-                if isinstance(loop, Interpreted) and loop.exhausted:
-                    loop = self._entry((*arguments, 1, 1, 0, 1))
-                self._look_up(s, last, floats)
-            if self.stopped is not None:
-                while s < last and rows.codes[s] in (BREAK, PAUSED):
-                    s = advance(s, s + 1, int(integers[K]), 1)
-                return
+        s = 0
+        try:
+            loop = entry()
+            chunk = run.first_chunk(self.size[0], timed=not run.compiled)
+            for first in firsts:
+                s, last = first, min(first + block, len(rows.codes))
+                while s < last and self.stopped is None:
+                    before, done, began = s, rows.counts[:, 0].sum(), now()
+                    # With a callback the count of steps begins anew at each start.
+                    s = advance(s, last if run.callback is None else s + 1, run.max_iter, chunk)
+                    bar(s - before)
+                    if run.callback is None and (run.deadline is not None or not run.compiled):
+                        steps = int(rows.counts[:, 0].sum() - done)
+                        chunk = next_chunk(chunk, steps, now() - began, run.time_left())
+                    if isinstance(loop, Interpreted) and loop.exhausted:
+                        loop = entry()
+                    self._look_up(s, last, floats)
+                if self.stopped is not None:
+                    while s < last and rows.codes[s] in (BREAK, PAUSED):
+                        s = advance(s, s + 1, int(integers[K]), 1)
+                    return
+        except OutOfTime:
+            self.stopped = Status.TIME_LIMIT
+            self._leave(s, float(floats[VALUE]))
+        except KeyboardInterrupt:
+            self._leave(s, float(floats[VALUE]))
+            raise
+
+    def _leave(self, s, value):
+        """Start s, in the middle of a step that is not to be ended, counts with the iterate before it."""
+        rows = self.rows
+        if rows.codes[s] == BREAK:
+            k, rows.codes[s] = rows.counts[s, 0], FINISHED
+            rows.values[s] = self.run.value_in_time(rows.points[s], value)
+            rows.trace_value[s, k], rows.trace_gap[s, k] = rows.values[s], rows.gaps[s]
 
     def _entry(self, arguments):
         """What to call for the loop: its compiled code, or plain Python where that is over sooner."""
@@ -358,15 +382,19 @@ class _Starts:
                 return
             cost = np.empty(run.f.n)
             given = not start_direction.interpreted(rows.costs[s], run.upper, cost)
-            x0 = None if s == 0 else rows.points[s] if given else run.P.lmo(cost, run.upper)
-            if s and rows.codes[s] == NON_FINITE:
-                if given or not run.P.is_down_closed:
-                    continue
-                x0 *= 0.5
+            if s and rows.codes[s] == NON_FINITE and (given or not run.P.is_down_closed):
+                continue
             try:
+                with run.within_limit():
+                    x0 = None if s == 0 else rows.points[s] if given else run.P.lmo(cost, run.upper)
+                if s and rows.codes[s] == NON_FINITE:
+                    x0 *= 0.5
                 answer = self.local.solve(run.f, run.P, x0=x0, time_limit=left, **self.options)
             except ValueError as error:
                 self.error = self.error or error
+                continue
+            except OutOfTime:
+                self.stopped = Status.TIME_LIMIT
                 continue
             k = answer.n_iter
             rows.points[s], rows.values[s], rows.gaps[s] = answer.x, answer.value, answer.fw_gap
@@ -376,11 +404,19 @@ class _Starts:
             if answer.status.is_stop:
                 self.stopped = answer.status
 
+    def require_one(self):
+        """Without any solved start, start 0 counts with the point where it begins."""
+        rows = self.rows
+        if not self.solved().any():
+            rows.points[0], rows.values[0], rows.gaps[0] = self.run.x, self.run.f.value(self.run.x), math.nan
+            rows.counts[0], rows.codes[0] = 0, FINISHED
+            rows.trace_value[0, 0], rows.trace_gap[0, 0] = rows.values[0], math.nan
+
     def result(self):
         """The best solved start."""
         solved, run, rows = self.solved(), self.run, self.rows
         if not solved.any():
-            raise self.error
+            raise self.error or KeyboardInterrupt
         best = int(rows.values.argmax())
         k, value, x = int(rows.counts[best, 0]), float(rows.values[best]), rows.points[best].copy()
         trace = Trace(rows.trace_value[best, : k + 1].copy(), rows.trace_gap[best, : k + 1].copy())

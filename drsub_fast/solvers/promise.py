@@ -61,13 +61,17 @@ def guarantee(f: Objective, upper: Any, promise: Any) -> Any:
     return stored[1]
 
 
+def _words(f, dr_submodular, premise):
+    """What has to hold, as far as it is not plain from the class of f."""
+    plain = dr_submodular and "dr_submodular" not in f.declared
+    return premise.words if plain else f"f is DR-submodular and {premise.words}"
+
+
 def _fresh_guarantee(f, upper, promise):
-    premise, words = promise.premise, promise.premise.words
+    premise = promise.premise
     dr_submodular, holds = f.dr_submodular_on(upper), premise.known(f, upper)
-    names = {premise.name}
-    if not dr_submodular or "dr_submodular" in f.declared:
-        words = f"f is DR-submodular and {words}"
-        names.add("dr_submodular")
+    words = _words(f, dr_submodular, premise)
+    names = {premise.name} if words == premise.words else {premise.name, "dr_submodular"}
     facts = (dr_submodular, holds)
     if not all(facts):
         holds = False if any(fact is not None and not fact for fact in facts) else None
@@ -109,12 +113,18 @@ def claims(
     """
     excess = top - upper_bound
     exceeded = excess > _ROUNDING * max(abs(top), abs(upper_bound))
-    given = promise if isinstance(promise, Guarantee) else guarantee(f, upper, promise)
+    if isinstance(promise, Guarantee):
+        given = promise
+    elif status not in FINISHED_RUNS:  # the premise, which may take a while to look into, does not matter
+        words = _words(f, f.dr_submodular_on(upper), promise.premise)
+        given = Guarantee(promise.ratio, promise.statement, words).withdrawn(
+            f"{status.value}, and the bound is for runs that take all their steps"
+        )
+    else:
+        given = guarantee(f, upper, promise)
     if given.ratio is not None:
         reason = ""
-        if status not in FINISHED_RUNS:
-            reason = f"{status.value}, and the bound is for runs that take all their steps"
-        elif n_iter == 0 and status is Status.COMPLETED:
+        if n_iter == 0 and status is Status.COMPLETED:
             reason = "no step was taken"
         elif exceeded:
             reason = f"f(x) = {top:g} is above the bound {upper_bound:g} that holds for DR-submodular f"

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import time
 from collections import namedtuple
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_function, as_real, as_vector, one_of
+from drsub_fast.engine.clock import OutOfTime, last_moment, now, thread_deadline, until
 from drsub_fast.engine.codes import (
     BREAK,
     CONVERGED,
@@ -24,7 +24,7 @@ from drsub_fast.engine.codes import (
     PAUSED,
     STALLED,
 )
-from drsub_fast.engine.jit import Interpreted, compiling
+from drsub_fast.engine.jit import Interpreted, compiling, has_time
 from drsub_fast.engine.signatures import type_code
 from drsub_fast.engine.threads import one_blas_thread, progress_bar
 from drsub_fast.errors import OracleError
@@ -71,15 +71,6 @@ CANDIDATE, BEST, TOP = 1, 4, 5
 #: What a callback receives.
 Progress = namedtuple("Progress", "n_iter x value fw_gap")
 
-#: What `time` in results and time limits are measured by, in seconds.
-clock = time.perf_counter
-
-
-def now() -> Any:
-    """The time of the clock that limits are kept by, in seconds."""
-    return clock()
-
-
 _NO_BAR = nullcontext(lambda steps: None)
 
 
@@ -112,6 +103,7 @@ class Run:
     max_iter: Any
     tol: Any
     deadline: Any
+    last_moment: float | None
     callback: Any
     callback_every: Any
     progress: bool
@@ -147,7 +139,11 @@ class Run:
         self.f, self.P = f, P
         self.max_iter = as_count(max_iter, "max_iter")
         self.tol = as_tolerance(tol)
-        self.deadline = None if time_limit is None else self.began + as_real(time_limit, "time_limit", lower=0.0)
+        limit = math.inf if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
+        limit = min(limit, max(0.0, thread_deadline() - self.began))
+        self.deadline, self.last_moment = None, None
+        if limit < math.inf:
+            self.deadline, self.last_moment = self.began + limit, last_moment(self.began, limit)
         self.callback = as_function(callback, "callback")
         self.callback_every = as_count(callback_every, "callback_every", lower=1)
         self.progress = as_flag(progress, "progress")
@@ -198,7 +194,8 @@ class Run:
         arguments = (f.params, self.params, options, self.floats, self.integers, x, upper)
         traces = self.trace_value, self.trace_gap
         signature = (*arguments, 1, 1, *traces)
-        run = self._entry(loop, options, signature)
+        with self.within_limit():
+            run = self._entry(loop, options, signature)
         k_max = self.max_iter
         timed = self.callback is None and (self.deadline is not None or not self.compiled)
         k_stop = chunk = self.first_chunk(n_floats, timed)
@@ -208,7 +205,8 @@ class Run:
             while True:
                 k = int(self.integers[K])
                 start = now() if timed else 0.0
-                code = run(*arguments, k_max, min(k_stop, k_max), *traces)
+                with self.within_limit():
+                    code = run(*arguments, k_max, min(k_stop, k_max), *traces)
                 bar(int(self.integers[K]) - k)
                 if code == CONVERGED:
                     return status or Status.CONVERGED
@@ -235,10 +233,11 @@ class Run:
                         chunk = next_chunk(chunk, int(self.integers[K]) - k, now() - start, self.time_left())
                     k_stop = int(self.integers[K]) + chunk
                 if not self.compiled and run.exhausted:
-                    run = self._entry(loop, options, signature)
+                    with self.within_limit():
+                        run = self._entry(loop, options, signature)
         except KeyboardInterrupt:
             return Status.INTERRUPTED
-        except _OutOfTime:
+        except OutOfTime:
             return Status.TIME_LIMIT
 
     def _entry(self, loop, options, arguments):
@@ -249,7 +248,7 @@ class Run:
         if f.compiled:
             known = kind in loop.entries
             run = loop.entry(kind, arguments, operations)
-            if not known and kind in loop.entries:
+            if not known and kind in loop.entries and has_time():
                 with compiling():  # what `result` asks for
                     f.value(self.x)
         else:
@@ -290,12 +289,12 @@ class Run:
             else:
                 if self.solver is None:
                     self.solver = self.P.solver(state.bound.copy(), self.lmo)
-                left = self.time_left()
+                left = None if self.last_moment is None else max(0.0, self.last_moment - now())
                 try:
                     state.candidate[:] = self.solver.maximize(state.cost, state.bound, left)
                 except OracleError as error:
                     if left is not None and "ime limit" in error.status:
-                        raise _OutOfTime from None
+                        raise OutOfTime from None
                     raise
                 self.P.load_basis(self.solver, self.params, set_work)
         state.control[SUPPLIED] = 1
@@ -304,6 +303,10 @@ class Run:
     def _views(self):
         """The state and the workspaces of objective and set, for Python."""
         return open_run.interpreted(self.f.params, self.params, self.f.n, self.floats, self.integers)
+
+    def within_limit(self) -> until:
+        """A context in which this thread does nothing that the time limit has no room for."""
+        return until(self.last_moment)
 
     def time_left(self) -> Any:
         """Seconds until the time limit, at least 0; None without one."""
@@ -329,22 +332,35 @@ class Run:
             value, gap = float(floats[VALUE]), float(floats[GAP])
         elif returns_best and control[STARTED] and control[BEST_K] >= 0:
             np.minimum(self._view(BEST), self.upper, out=x)
-            value, gap = self.f.value(x), float(floats[BEST_GAP])
+            known = float(self.trace_value[control[BEST_K]])
+            value, gap = self.value_in_time(x, known), float(floats[BEST_GAP])
         else:
             np.minimum(x, self.upper, out=x)
-            value, gap = self.f.value(x), math.nan
+            value, gap = self.value_in_time(x, float(floats[VALUE]) if control[STARTED] else None), math.nan
+        if status.is_stop and not control[CLOSING]:
+            self.trace_value[k], self.trace_gap[k] = floats[VALUE] if control[STARTED] else value, math.nan
         top_x, top_value = x, value
         if control[STARTED] and floats[TOP_VALUE] > value:
             top_x, top_value = np.minimum(self._view(TOP), self.upper), float(floats[TOP_VALUE])
         if k < self.max_iter:
             self.trace_value, self.trace_gap = self.trace_value[: k + 1], self.trace_gap[: k + 1]
-        values = self.trace_value if control[STARTED] else self.trace_value[:0]
-        guarantee, upper_bound = claims(self.f, self.upper, promise, status, k, values, top_value, upper_bound)
+        claim = promise, status, k, self.trace_value, top_value, upper_bound
+        guarantee, upper_bound = claims(self.f, self.upper, *claim)
         return Result(
             x, value, gap, upper_bound, guarantee, status, k, int(control[N_LMO]), now() - self.began,
             Trace(self.trace_value, self.trace_gap), top_x, top_value, method, note,
             compiled=self.compiled,
         )  # fmt: skip
+
+    def value_in_time(self, x: Any, known: float | None) -> float:
+        """f(x) from scratch, or where the time is over, what the loop knows it to be; None is nothing."""
+        try:
+            with self.within_limit():
+                return self.f.value(x)
+        except OutOfTime:
+            if known is None or not math.isfinite(known):
+                return getattr(self.f, "late_value", self.f.value)(x)
+            return known
 
     def _view(self, slot):
         """One of the vectors of the state."""
@@ -387,10 +403,6 @@ def next_chunk(chunk: Any, steps: Any, seconds: Any, left: Any) -> Any:
     pace = max(1, steps) / max(seconds, 1e-7)
     wait = 0.005 if left is None else min(0.005, 0.5 * left)
     return max(1, min(4 * chunk, int(wait * pace)))
-
-
-class _OutOfTime(Exception):
-    """The solver behind the oracle used up the time limit."""
 
 
 def solver_upper(f: Objective, P: FeasibleSet) -> Any:

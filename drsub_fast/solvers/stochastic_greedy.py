@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from drsub_fast._checks import as_count, as_function, as_real, as_seed
+from drsub_fast.engine.clock import now
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.multilinear import Multilinear, SampledExtension
 from drsub_fast.result import Result, Status, Trace
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.promise import MONOTONE, Promise, claims
-from drsub_fast.solvers.run import Progress, now, solver_upper
+from drsub_fast.solvers.run import Progress, solver_upper
 
 _PROMISE = Promise(
     1.0 - 1.0 / math.e,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_flag, as_real, described, one_of
+from drsub_fast.engine.clock import now
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.result import Guarantee, Result
@@ -21,7 +22,7 @@ from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.promise import FINISHED_RUNS, NONNEGATIVE, Promise, claims
 from drsub_fast.solvers.record import METHODS, check_options, option_names
-from drsub_fast.solvers.run import bound_from_zero, inner_point, now, solver_upper
+from drsub_fast.solvers.run import bound_from_zero, inner_point, solver_upper
 from drsub_fast.solvers.starts import local_global_bound
 
 TWO_PHASE = Promise(

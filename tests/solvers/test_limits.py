@@ -2,12 +2,13 @@
 
 import inspect
 import math
+import signal
 
 import numpy as np
 import pytest
 
 import drsub_fast as ds
-from drsub_fast.solvers import run as runs
+from drsub_fast.engine import clock as clocks
 
 N = 6
 MATRIX = np.random.default_rng(0).random((N, N))
@@ -58,7 +59,7 @@ def slow(clock, seconds=1.0, **facts):
 @pytest.mark.parametrize("limit", [40.0, 200.0])
 def test_a_time_limit_ends_every_solve(name, P, limit, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(runs, "clock", clock)
+    monkeypatch.setattr(clocks, "clock", clock)
     f = slow(clock, dr_submodular=True, nonnegative=True)
     r = ds.maximize(f, P, method=name, time_limit=limit, **fast_reach(name))
     # One step may be under way, and its answer is evaluated again. A coordinate of double greedy takes two bisections.
@@ -81,9 +82,24 @@ def test_no_time_still_gives_a_point_and_no_promise(name, P):
     assert r.value == pytest.approx(F.value(r.x), rel=1e-12)
 
 
+@pytest.mark.parametrize(("name", "P"), list(pairs()))
+@pytest.mark.parametrize("f", [F, ds.Softmax(np.eye(N) + 0.1 * (MATRIX + MATRIX.T) / N)], ids=["quadratic", "softmax"])
+@pytest.mark.parametrize("limit", [60.0, 400.0, 5000.0])
+def test_a_limit_holds_within_a_step_of_plain_python(name, P, f, limit, monkeypatch, interpreted):
+    clock = Clock(1.0)  # every call of a kernel takes a second
+    monkeypatch.setattr(clocks, "clock", clock)
+    r = ds.maximize(f, P, method=name, time_limit=limit, bound="cheap", **fast_reach(name))
+    assert clock.time - 100.0 <= 1.2 * limit + 10.0
+    assert P.contains(r.x)
+    assert r.value == pytest.approx(f.value(r.x), rel=1e-9, abs=1e-12)
+    assert len(r.trace.value) == len(r.trace.fw_gap) == r.n_iter + 1
+    assert np.isfinite(r.trace.value).all()
+    assert r.value <= r.upper_bound
+
+
 @pytest.mark.parametrize("looks", [3, 10, 30])
 def test_compiled_loops_look_at_the_clock(looks, monkeypatch):
-    monkeypatch.setattr(runs, "clock", Clock(1.0))
+    monkeypatch.setattr(clocks, "clock", Clock(1.0))
     for method, P in (("frank-wolfe", POLYTOPE), ("multi-start", POLYTOPE), ("two-phase-frank-wolfe", BUDGET)):
         r = ds.maximize(F, P, method=method, max_iter=10**6, tol=0.0, time_limit=float(looks))
         assert r.status is ds.Status.TIME_LIMIT
@@ -104,6 +120,25 @@ def test_callbacks_see_every_solve_and_stop_it(name, P):
     assert r.guarantee.ratio is None
     assert P.contains(r.x)
     assert all(P.contains(progress.x) and math.isfinite(progress.value) for progress in seen)
+
+
+@pytest.mark.parametrize(("name", "P"), list(pairs()))
+@pytest.mark.parametrize("call", [8, 20])
+def test_ctrl_c_ends_every_solve(name, P, call):
+    calls = []
+
+    def evaluate(x):
+        calls.append(x)
+        if len(calls) == call:
+            signal.raise_signal(signal.SIGINT)
+        return F.value_and_gradient(x)
+
+    f = ds.CallableObjective(evaluate, N, dr_submodular=True, nonnegative=True)
+    r = ds.maximize(f, P, method=name, **fast_reach(name))
+    assert r.status is ds.Status.INTERRUPTED
+    assert r.guarantee.ratio is None
+    assert P.contains(r.x)
+    assert r.value == pytest.approx(F.value(r.x), rel=1e-12)
 
 
 @pytest.mark.parametrize(("name", "P"), list(pairs()))

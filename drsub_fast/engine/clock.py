@@ -1,0 +1,73 @@
+"""The clock that time limits are kept by, and the limit that a thread is under.
+
+Solvers look at the clock between steps. One step of a kernel that runs as plain Python may take longer than the limit,
+so such a kernel looks at the clock whenever it calls another one, and gives up by `OutOfTime`; and nothing is compiled
+that would take longer than what is left.
+"""
+
+import math
+import threading
+import time
+
+#: What `time` in results and time limits are measured by, in seconds.
+clock = time.perf_counter
+
+#: A limit may be passed by a fifth of it and 10 ms. Half of that is for closing a run, the rest for its result.
+_GRACE, _GRACE_SECONDS = 0.1, 0.005
+
+_state = threading.local()
+
+
+class OutOfTime(Exception):
+    """The time that the thread has is over."""
+
+
+def now() -> float:
+    """The time of the clock that limits are kept by, in seconds."""
+    return clock()
+
+
+def last_moment(began: float, limit: float | None) -> float | None:
+    """When a solve that began then, and ends its steps after ``limit`` seconds, must have ended all else."""
+    return None if limit is None else began + (1.0 + _GRACE) * limit + _GRACE_SECONDS
+
+
+class until:
+    """A context in which the time of this thread ends at ``deadline``, or at an earlier end that it is under.
+
+    Parameters
+    ----------
+    deadline : float or None
+        On the clock of `now`; None is no limit.
+    """
+
+    def __init__(self, deadline: float | None) -> None:
+        self._deadline = math.inf if deadline is None else deadline
+
+    def __enter__(self) -> None:
+        self._before = thread_deadline()
+        _state.deadline = min(self._before, self._deadline)
+
+    def __exit__(self, *raised: object) -> None:
+        _state.deadline = self._before
+
+
+def thread_deadline() -> float:
+    """When the time of this thread ends; infinite without a limit."""
+    return getattr(_state, "deadline", math.inf)
+
+
+def is_limited() -> bool:
+    """Whether the time of this thread ends."""
+    return thread_deadline() < math.inf
+
+
+def thread_time_left() -> float:
+    """Seconds that this thread has, at least 0; infinite without a limit."""
+    return max(0.0, _state.deadline - now()) if is_limited() else math.inf
+
+
+def require_time() -> None:
+    """Raise `OutOfTime` where the time of this thread is over."""
+    if is_limited() and now() >= _state.deadline:
+        raise OutOfTime
