@@ -333,7 +333,7 @@ class _Starts:
     def _leave(self, s, value):
         """Start s, in the middle of a step that is not to be ended, counts with the iterate before it."""
         rows = self.rows
-        if rows.codes[s] == BREAK:
+        if s < len(rows.codes) and rows.codes[s] == BREAK:
             k, rows.codes[s] = rows.counts[s, 0], FINISHED
             rows.values[s] = self.run.value_in_time(rows.points[s], value)
             rows.trace_value[s, k], rows.trace_gap[s, k] = rows.values[s], rows.gaps[s]
