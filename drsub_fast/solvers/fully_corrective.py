@@ -26,9 +26,12 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NON_FINITE, OK, STALLED
+from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import add_scaled, assign, dot, slope
 from drsub_fast.objectives.base import Objective, contract, evaluate, exact_step, hessian_product, prepare
+from drsub_fast.objectives.quadratic_kernels import FactoredQuadraticParams, QuadraticParams
+from drsub_fast.objectives.quadratic_sparse import SparseQuadraticParams
 from drsub_fast.result import Result, Status
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.solvers.atoms import (
@@ -244,6 +247,26 @@ def _step_to_vertex(objective, work, atoms, x, v, value):
 
 
 @kernel
+def _any_step(objective, work, state, atoms, x, upper, new, gap, value, quadratic):
+    if quadratic:
+        return _quadratic_step(objective, work, atoms, x, upper, new, gap)
+    return _newton_steps(objective, work, state, atoms, x, upper, new, gap, value)
+
+
+@kernel
+def _step_of_quadratic(objective, work, state, atoms, x, upper, new, gap, value, quadratic):
+    return _quadratic_step(objective, work, atoms, x, upper, new, gap)
+
+
+#: ``corrective_step(objective, work, state, atoms, x, upper, new, gap, value, quadratic)``: f maximised over the hull
+#: of the atoms, the new one among them; the new value. Where f is known to be quadratic, only that step is compiled.
+corrective_step, CORRECTIVE_STEP = operation("corrective_step", _any_step)
+CORRECTIVE_STEP.table.update(
+    dict.fromkeys((QuadraticParams, FactoredQuadraticParams, SparseQuadraticParams), _step_of_quadratic)
+)
+
+
+@kernel
 def fully_corrective_loop(
     objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap
 ):
@@ -281,10 +304,7 @@ def fully_corrective_loop(
         if new < 0:
             new = atoms.count[COUNT]
             add_atom(atoms, state.v, quadratic)
-        if quadratic:
-            numbers[VALUE] = _quadratic_step(objective, work, atoms, x, upper, new, gap)
-        else:
-            numbers[VALUE] = _newton_steps(objective, work, state, atoms, x, upper, new, gap, old)
+        numbers[VALUE] = corrective_step(objective, work, state, atoms, x, upper, new, gap, old, quadratic)
         atoms.count[IDLE] = 0 if numbers[VALUE] > old + 1e-16 * abs(old) else atoms.count[IDLE] + 1
         control[K] = k + 1
         control[VERTEX] = STALE
