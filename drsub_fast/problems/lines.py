@@ -43,10 +43,12 @@ def numbered_lines(path: Any) -> Generator[Any, None, None]:
 
 @contextlib.contextmanager
 def at_line(number: Any) -> Generator[Any, None, None]:
-    """Errors inside begin with the number of the line."""
+    """Errors inside begin with the number of the line; the innermost one counts."""
     try:
         yield
     except ValueError as error:
+        if str(error).startswith("line "):
+            raise
         raise ValueError(f"line {number}: {error}") from None
 
 

@@ -124,6 +124,7 @@ def test_damaged_files_are_refused_with_their_path(tmp_path, kind):
             assert problem.f.n == problem.P.n
     assert len(messages) > 50
     assert all(message.startswith(f"{path}: ") for message in messages)
+    assert not [message for message in messages if message.count(": line ") > 1 or "line 2: line" in message]
 
 
 def test_a_damaged_mat_file_ends_no_process(tmp_path):
