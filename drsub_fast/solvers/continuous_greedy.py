@@ -28,13 +28,15 @@ from drsub_fast.solvers.promise import MONOTONE, NONNEGATIVE, Promise
 from drsub_fast.solvers.run import Run, inner_point
 from drsub_fast.solvers.state import (
     CLOSING,
+    GAP,
+    STALE,
     STARTED,
     SUPPLIED,
     VALUE,
+    VERTEX,
     K,
     after_step,
     begin,
-    measure_gap,
     next_vertex,
     note_higher,
     note_step,
@@ -78,15 +80,27 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
         # A first vertex that was given leads away from a start where f is -infinity.
         if not defined and control[SUPPLIED] == 0:
             return NON_FINITE
-    while control[K] < k_max:
+    # The oracle is called at one place, where it is built in: a second call would cost all steps a tenth more.
+    while True:
         k = control[K]
-        if k >= k_stop:
-            return BREAK
+        if k < k_max:
+            if k >= k_stop:
+                return BREAK
+        elif control[CLOSING] == 0:
+            # Value from scratch, and gap over the whole set, at the last iterate.
+            control[CLOSING] = 1
+            control[VERTEX] = STALE
+            clip_above(x, upper)
+            numbers[VALUE] = trace_value[k] = final_value(objective, work, x, numbers[VALUE])
+            assign(state.bound, upper)
         code = next_vertex(objective, work, feasible_set, set_work, state, x, True)
         if code != OK:
             return code
-        if k == 0:
-            trace_gap[0] = slope(work.grad, state.v, x)
+        if k == 0 or k >= k_max:
+            trace_gap[k] = slope(work.grad, state.v, x)
+        if k >= k_max:
+            numbers[GAP] = trace_gap[k]
+            return FINISHED
         gamma = min(1.0 / options.n_steps, 1.0 - k / options.n_steps)
         if k + 1 == options.n_steps and not options.shrunken and _shorten(state.v, gamma, x, upper):
             prepare(objective, work, x, state.v)
@@ -101,14 +115,6 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
                 j = moved(objective, work, t)
                 state.bound[j] = room_above(upper[j], x[j])
         after_step(feasible_set, set_work, state, 1.0, gamma)
-    if control[CLOSING] == 0:
-        # Value from scratch, and gap over the whole set, at the last iterate.
-        control[CLOSING] = 1
-        clip_above(x, upper)
-        numbers[VALUE] = trace_value[control[K]] = final_value(objective, work, x, numbers[VALUE])
-        assign(state.bound, upper)
-    code = measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap)
-    return FINISHED if code == OK else code
 
 
 def _solve(method, f, P, shrunken, max_iter, lmo, callback, callback_every, time_limit, progress):

@@ -28,6 +28,7 @@ from drsub_fast.sets.base import project
 from drsub_fast.solvers.state import (
     BEST_GAP,
     BEST_K,
+    CLOSING,
     CURRENT,
     GAP,
     N_LMO,
@@ -151,7 +152,9 @@ def spectral_loop(objective, feasible_set, options, floats, integers, x, upper, 
                 return code
         small = numbers[GAP] <= small_gap(options.tol, numbers)
         if small or k >= k_max or k - control[BEST_K] >= _IDLE_LIMIT:
-            close_run(objective, work, state, x, upper)
+            if control[BEST_K] < k:
+                close_run(objective, work, state, x, upper)
+            control[CLOSING] = 1  # an iterate that was kept has been evaluated from scratch
             return CONVERGED if small else FINISHED if k >= k_max else STALLED
         if control[SUPPLIED]:
             control[SUPPLIED] = 0
