@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from inspect import signature
 from typing import Any
 
@@ -105,6 +106,7 @@ def register_method(method: "Method") -> None:
     METHODS[method.name] = method
 
 
+@cache  # a signature takes as long to read as a small start to solve
 def option_names(solver: Any) -> Any:
     """Names of the options of a solver, in order; what comes after f and P."""
     return tuple(name for name, item in signature(solver).parameters.items() if item.kind is item.KEYWORD_ONLY)
