@@ -30,13 +30,13 @@ True
 """
 # ruff: noqa: E402 - what Ctrl-C does to the command is said before the imports, which take their time
 
-import sys
-from importlib import import_module
-from typing import TYPE_CHECKING
-
 from drsub_fast._start import end_quietly
 
 end_quietly()
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from drsub_fast import certificates, instances, reference
 from drsub_fast.apriori import Constants, constants, frank_wolfe_gap_bound, nonmonotone_bound, two_phase_bound
