@@ -97,6 +97,22 @@ def test_steps_agree_with_evaluation(case):
     assert contract(f.params, work, x, v, gamma, value) >= max(grid) - 1e-12
 
 
+@pytest.mark.parametrize("rest", [0.0, 0.01])
+def test_an_exact_step_finds_a_peak_inside_the_segment(rest):
+    f = ds.Spectral(factors=FACTORS)
+    n_floats, n_integers = objective_size(f.params)
+    work = objective_carve(f.params, np.empty(n_floats), np.zeros(n_integers, np.int64))
+    x, v = np.full(N, 0.05), np.full(N, rest)  # with rest = 0 the end is singular
+    v[:2] = 1.0
+    value = evaluate(f.params, work, x)
+    prepare(f.params, work, x, v)
+    gamma = exact_step(f.params, work, x, v, 1.0, value)
+    assert 0.0 < gamma < 1.0
+    at = x + gamma * (v - x)
+    assert f.gradient(at) @ (v - x) == pytest.approx(0.0, abs=1e-8)
+    assert f.value(at) > value
+
+
 def test_best_design_by_the_multiplicative_rule():
     # Kiefer and Wolfowitz: at the D-optimal design no v'M^-1 v exceeds p, and sum_i x_i v_i'M^-1 v_i = p always.
     f = ds.Spectral(factors=FACTORS)

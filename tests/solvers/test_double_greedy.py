@@ -33,6 +33,15 @@ def test_half_of_the_maximum_and_a_quarter_of_the_ends():
         assert r.n_iter == 6
 
 
+def test_coordinates_along_which_f_is_linear():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        f = ds.Multilinear.cut(np.where(rng.random((6, 6)) < 0.5, 1.0, 0.0) * (1.0 - np.eye(6)))
+        best = max(f.set_value([i for i in range(6) if subset >> i & 1]) for subset in range(64))
+        r = ds.double_greedy(f, ds.Box(np.ones(6)))
+        assert 0.5 * best - 1e-9 <= r.value <= best + 1e-9
+
+
 def test_softmax_with_a_singular_kernel():
     B = np.random.default_rng(0).standard_normal((12, 4))
     r = ds.double_greedy(ds.Softmax(B @ B.T), ds.Box(np.ones(12)))
