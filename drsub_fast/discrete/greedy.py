@@ -29,7 +29,7 @@ from scipy.linalg import solve_triangular
 
 from drsub_fast._checks import as_flag
 from drsub_fast.discrete.bounds import hadamard_bound
-from drsub_fast.discrete.item_set import MapResult, gains_in_order, log_det
+from drsub_fast.discrete.item_set import MapResult, log_det_and_gains
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.objectives.similarity import as_features, as_kernel_matrix
 from drsub_fast.objectives.softmax import Softmax
@@ -129,15 +129,16 @@ class _Active:
         t, item = self.count, int(self.items[place])
         squared = self.squared
         pivot = np.sqrt(squared[place])
-        row = self.kernel.row(item, self.part)
+        row = self.C[t, : self.taken]
         if t:
-            row -= self.C[:t, place] @ self.C[:t, : self.taken]
-        row /= pivot
+            np.matmul(self.C[:t, place], self.C[:t, : self.taken], out=row)
+            np.subtract(self.kernel.row(item, self.part), row, out=row)
+        else:
+            row[:] = self.kernel.row(item, self.part)
+        row *= 1.0 / pivot
         self.factor[t, :t], self.factor[t, t] = self.C[:t, place], pivot
-        self.C[t, : self.taken] = row
         frozen = squared[place]
-        np.multiply(row, row, out=row)
-        squared -= row
+        squared -= row * row
         squared[place] = frozen
         self.open[place] = False
         self.chosen[t], self.pivots[t] = item, pivot
@@ -325,10 +326,9 @@ def choose(kernel: Any, family: Any, size: Any = None, full: bool = False) -> An
 
 def described(kernel: Any, family: Any, items: Any, size: Any, message: Any, bound: Any = None) -> Any:
     """Value, gains, bound and message of a set, in the order given."""
-    value = log_det(kernel, items)
+    value, gains = log_det_and_gains(kernel, items)
     bound = hadamard_bound(kernel, family, size) if bound is None else bound
     most = family.most
     if size is None and items.size < most and message == _MESSAGES[_NO_GAIN]:
         message = f"{items.size} of at most {most} items: {message}"
-    gains = gains_in_order(kernel, items)
     return {"value": value, "gains": gains, "bound": max(bound, value), "message": message}

@@ -70,15 +70,21 @@ _SINGULAR = 1e-14
 
 def log_det(kernel: Any, items: Any) -> Any:
     """log det of the kernel's block of some items; 0 for none, -inf for a singular block."""
-    block = kernel.block(items, items)
-    if not block.size or np.isneginf(_gains(block)).any():
-        return -np.inf if block.size else 0.0
-    return float(np.linalg.slogdet(block)[1])
+    return log_det_and_gains(kernel, items)[0]
 
 
 def gains_in_order(kernel: Any, items: Any) -> Any:
     """What each item adds to log det when it joins those before it; -inf where it is dependent on them."""
     return _gains(kernel.block(items, items))
+
+
+def log_det_and_gains(kernel: Any, items: Any) -> Any:
+    """`log_det` and `gains_in_order`; the block, of scattered entries, is read once."""
+    block = kernel.block(items, items)
+    gains = _gains(block)
+    if not block.size or np.isneginf(gains).any():
+        return (-np.inf if block.size else 0.0), gains
+    return float(np.linalg.slogdet(block)[1]), gains
 
 
 def _gains(block):
