@@ -28,13 +28,12 @@ knapsack, random weights    +0.0136       +0.0739     +0.0791             3 / 0
 
 from collections import namedtuple
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import as_flag, as_square, one_of, require_finite
+from drsub_fast._checks import as_flag, as_real, as_square, one_of, require_finite
 from drsub_fast.discrete.bounds import log_det_bound
 from drsub_fast.discrete.exact import MOST_ITEMS, exact_set
 from drsub_fast.discrete.greedy import as_item_kernel, choose, described, exactly
@@ -43,6 +42,7 @@ from drsub_fast.discrete.packing import as_packing
 from drsub_fast.discrete.rounding import METHODS as ROUNDINGS
 from drsub_fast.discrete.rounding import round_solution
 from drsub_fast.discrete.swaps import improve_by_moves, resized
+from drsub_fast.engine.clock import OutOfTime, last_moment, now, until
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.objectives.similarity import FeatureKernel
 from drsub_fast.objectives.softmax import Softmax
@@ -165,7 +165,8 @@ def map_dpp(
     rounding : {"auto", "pipage", "threshold", "randomized"}
         As in `round_solution`.
     **options
-        Passed to the continuous method, e.g. ``max_iter``, ``time_limit``.
+        Passed to the continuous method, e.g. ``max_iter``. ``time_limit`` is for everything: half of it for that
+        method, and where the rest is too short for rounding its point, the greedy choice is returned.
 
     Returns
     -------
@@ -188,7 +189,7 @@ def map_dpp(
     >>> r.items, round(r.value, 3), round(r.bound, 2)
     (array([0, 2]), 2.303, 2.31)
     """
-    began = perf_counter()
+    began = now()
     kernel = as_item_kernel(L, features, quality, similarity, gamma)
     family = as_packing(constraint, kernel.n, size)
     one_of(method, "method", ("auto", "best", "continuous", "greedy", "exact", *METHODS))
@@ -203,21 +204,26 @@ def map_dpp(
         if kernel.n > MOST_ITEMS:
             raise ValueError(f"{kernel.n} items: method 'exact' takes at most {MOST_ITEMS}")
         best = exact_set(kernel, family, size)
-        return MapSolution(**vars(best), method="exact", time=perf_counter() - began)
-    found = []
+        return MapSolution(**vars(best), method="exact", time=now() - began)
+    found, end = [], None
+    if options.get("time_limit") is not None:
+        end = last_moment(began, as_real(options["time_limit"], "time_limit", lower=0.0))
     if method in ("greedy", "best"):
         found.append(_greedy(kernel, family, size, improve))
     if method != "greedy":
         solver = _CONTINUOUS if method in ("best", "continuous") else method
         start = found[0].items if found else None
-        found.append(_continuous(kernel, family, size, start, solver, improve, rounding, options))
+        found.append(_continuous(kernel, family, size, start, solver, improve, rounding, options, end))
     best = max(found, key=lambda one: one.value)
-    bound = min(log_det_bound(kernel, family, size, best.items), *(one.bound for one in found))
+    bounds = [one.bound for one in found]
+    if end is None or now() < end:
+        bounds.append(log_det_bound(kernel, family, size, best.items))
+    bound = min(bounds)
     items = np.sort(best.items)
     order = by_gain(kernel, items)
     described_best = described(kernel, family, order, size, best.message, bound)
     return MapSolution(
-        items=items, order=order, **described_best, method=best.method, time=perf_counter() - began,
+        items=items, order=order, **described_best, method=best.method, time=now() - began,
         fractional_value=found[-1].fractional_value, result=found[-1].result,
     )  # fmt: skip
 
@@ -233,7 +239,7 @@ def _greedy(kernel, family, size, improve):
     return _Found(items, log_det(kernel, items), np.inf, message, "greedy", np.nan, None)
 
 
-def _continuous(kernel, family, size, start, solver, improve, rounding, options):
+def _continuous(kernel, family, size, start, solver, improve, rounding, options, end):
     """By the softmax extension; where a size is asked for, of the kernel scaled so that every item pays."""
     scale = 1.0
     if size is not None:
@@ -241,18 +247,24 @@ def _continuous(kernel, family, size, start, solver, improve, rounding, options)
         scale = _paying_scale(kernel, start)
     f = _softmax(kernel, scale)
     P = family.P if family.P is not None else Budget(family.most if size is None else size, np.ones(kernel.n))
+    shift = 0.0 if size is None else size * np.log(scale)
+    if options.get("time_limit") is not None:
+        options = options | {"time_limit": 0.5 * as_real(options["time_limit"], "time_limit", lower=0.0)}
     result = maximize(f, P, method=solver, **options)
-    rounded = round_solution(f, P, result.best_x, method=rounding, improve=improve and size is None)
-    items, shift = rounded.items, 0.0
-    if size is not None:
-        items = resized(kernel, family, items, size)
-        items = improve_by_moves(kernel, family, items, size) if improve else items
-        shift = size * np.log(scale)
-    message = "" if size is not None else f"{items.size} of at most {family.most} items: the point was rounded"
-    return _Found(
-        items, log_det(kernel, items), result.upper_bound - shift, message, result.method,
-        rounded.fractional_value - shift, result,
-    )  # fmt: skip
+    try:
+        with until(end):
+            rounded = round_solution(f, P, result.best_x, method=rounding, improve=improve and size is None)
+            items, fractional = rounded.items, rounded.fractional_value - shift
+            if size is not None:
+                items = resized(kernel, family, items, size)
+                items = improve_by_moves(kernel, family, items, size) if improve else items
+        message = "" if size is not None else f"{items.size} of at most {family.most} items: the point was rounded"
+    except OutOfTime:
+        items, fractional = choose(kernel, family, size)[0], np.nan
+        message = "the time limit left too little for rounding: the greedy choice"
+    with until(end):
+        bound = result.upper_bound - shift  # computed here
+    return _Found(items, log_det(kernel, items), bound, message, result.method, fractional, result)
 
 
 def _paying_scale(kernel, items):

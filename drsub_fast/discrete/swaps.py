@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast.discrete.greedy import exactly
+from drsub_fast.engine.clock import thread_time_left
 
 #: A move must raise log det by this much.
 _BETTER = 1e-9
@@ -120,7 +121,7 @@ def improve_by_moves(
         state = _State(kernel, family, [], False)
     most = family.most if size is None else size
     moves = 0
-    while state.M is not None and (max_moves is None or moves < max_moves):
+    while state.M is not None and (max_moves is None or moves < max_moves) and thread_time_left() > 0.0:
         if (size is None and _add_or_remove(state, most)) or _exchange(state):
             moves += 1
         elif state.age:  # the candidates were those of an earlier set

@@ -52,6 +52,17 @@ class until:
         _state.deadline = self._before
 
 
+class untimed(until):
+    """A context in which the time of this thread does not end: for what a run whose time is over still owes."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def __enter__(self) -> None:
+        self._before = thread_deadline()
+        _state.deadline = math.inf
+
+
 def thread_deadline() -> float:
     """When the time of this thread ends; infinite without a limit."""
     return getattr(_state, "deadline", math.inf)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_function, as_real, as_vector, one_of
-from drsub_fast.engine.clock import OutOfTime, last_moment, now, thread_deadline, until
+from drsub_fast.engine.clock import OutOfTime, last_moment, now, thread_deadline, until, untimed
 from drsub_fast.engine.codes import (
     BREAK,
     CONVERGED,
@@ -326,6 +326,10 @@ class Run:
         note: str = "",
     ) -> Any:
         """Packages what the loop left behind; ``promise`` is that of a run that takes all its steps."""
+        with untimed():
+            return self._result(method, status, promise, upper_bound, returns_best, note)
+
+    def _result(self, method, status, promise, upper_bound, returns_best, note):
         floats, control = self.floats, self.integers
         k, x = int(control[K]), self.x
         if control[CLOSING]:

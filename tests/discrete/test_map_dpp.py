@@ -13,6 +13,7 @@ import sklearn.metrics
 
 import drsub_fast as ds
 from drsub_fast.discrete import greedy, packing
+from drsub_fast.engine import clock
 from drsub_fast.objectives import similarity as similarity_rule
 
 map_dpp_module = sys.modules["drsub_fast.discrete.map_dpp"]
@@ -360,3 +361,20 @@ def test_data_sets_of_scikit_learn_give_k_items(name):
             else:
                 assert r.value >= ds.greedy_map(**given, size=k).value - 1e-9
                 assert L is None or r.value == pytest.approx(_log_det(L, r.items), abs=1e-8)
+
+
+@pytest.mark.parametrize("limit", [0.0, 100.0, 1e4, 1e7])
+@pytest.mark.parametrize("size", [None, 4])
+def test_a_time_limit_is_for_everything(limit, size, monkeypatch, interpreted):
+    seconds = itertools.count(step=1.0)  # each call of a kernel takes one
+    first = next(seconds)
+    monkeypatch.setattr(clock, "clock", lambda: next(seconds))
+    X = np.random.default_rng(0).standard_normal((12, 6))
+    P = ds.PartitionMatroid(np.arange(12) % 4, 2.0)
+    s = ds.map_dpp(features=X, quality=np.full(12, 2.0), constraint=P, size=size, time_limit=limit)
+    assert next(seconds) - first <= 1.2 * limit + 20.0
+    assert P.contains(np.isin(np.arange(12), s.items).astype(float))
+    assert s.items.size == size if size is not None else 0 < s.items.size <= 8
+    assert s.value <= s.bound
+    if limit == 0.0:
+        assert "the greedy choice" in s.message or size is not None

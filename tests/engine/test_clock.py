@@ -7,7 +7,7 @@ import pytest
 
 import drsub_fast as ds
 from drsub_fast.engine import clock, jit
-from drsub_fast.engine.clock import OutOfTime, is_limited, last_moment, require_time, thread_time_left, until
+from drsub_fast.engine.clock import OutOfTime, is_limited, last_moment, require_time, thread_time_left, until, untimed
 from drsub_fast.engine.jit import Interpreted, kernel
 from drsub_fast.solvers import frank_wolfe
 
@@ -48,6 +48,8 @@ def test_limits_nest():
             with until(None), pytest.raises(OutOfTime):
                 require_time()
         require_time()
+        with until(clock.now() - 1.0), untimed():
+            require_time()
     assert last_moment(5.0, None) is None
     assert 5.0 + 2.0 < last_moment(5.0, 2.0) < 5.0 + 1.2 * 2.0 + 0.01
 
