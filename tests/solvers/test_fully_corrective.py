@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy
 from scipy.optimize import minimize
 
 import drsub_fast as ds
@@ -18,6 +19,7 @@ from drsub_fast.solvers.atoms import (
     open_atoms,
 )
 from drsub_fast.solvers.fully_corrective import _mix_in
+from drsub_fast.solvers.multi_start import CORRECTIVE, SPECTRAL, local_solver
 
 N = 14
 
@@ -229,3 +231,17 @@ def test_a_callback_and_a_chunked_run_change_nothing():
     chunked = ds.fully_corrective_frank_wolfe(f, P, callback=lambda progress: seen.append(progress.value))
     np.testing.assert_array_equal(whole.x, chunked.x)
     assert len(seen) >= whole.n_iter - 1
+
+
+def test_sparse_atoms_and_spectral_steps_agree_on_many_variables(interpreted):
+    n, rng = 600, np.random.default_rng(3)
+    R = scipy.sparse.random(n, n, density=0.005, random_state=4)
+    H = -(R + R.T + scipy.sparse.diags_array(0.5 + rng.random(n)))
+    f, P = ds.Quadratic(H, 0.5 + rng.random(n)), ds.Budget(3.0, np.ones(n))
+    corrective = ds.fully_corrective_frank_wolfe(f, P, max_iter=60)
+    spectral = ds.projected_gradient(f, P, step_size="spectral", max_iter=60)
+    assert P.contains(corrective.x)
+    assert f.value(corrective.x) == pytest.approx(corrective.value, rel=1e-12)
+    assert corrective.value == pytest.approx(spectral.value, rel=2e-3)
+    assert local_solver(f, P) is SPECTRAL
+    assert local_solver(ds.Quadratic(-np.eye(5), np.ones(5)), ds.Box(np.ones(5))) is CORRECTIVE
