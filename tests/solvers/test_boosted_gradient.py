@@ -106,5 +106,9 @@ def test_a_function_that_stops_being_finite():
 
 
 def test_f_must_be_finite_at_0():
+    def log_of_sum(x):
+        return (math.log(x.sum()) if x.sum() > 0.0 else -math.inf), np.ones(2)
+
+    f = ds.CallableObjective(log_of_sum, 2, dr_submodular=True, monotone=True)
     with pytest.raises(ValueError, match="finite at 0"):
-        ds.boosted_gradient(ds.Spectral(factors=np.eye(2)), ds.Simplex(2))
+        ds.boosted_gradient(f, ds.Simplex(2))
