@@ -234,7 +234,7 @@ class _Starts:
             self.rows.points[-1] = extra
         # The rise of f is counted from its value at the set's own start, in all solves.
         self.base = run.f.value(run.x) if options["tol"] is None else math.nan
-        self.stopped, self.error, self.begun = None, None, 0
+        self.stopped, self.error, self.begun, self.at_hand = None, None, 0, 0
 
     def _unsolved(self, costs):
         """The rows of further starts, but for their traces."""
@@ -277,7 +277,7 @@ class _Starts:
         n_starts, n_floats = len(self.rows.codes), self.size[0]
         block = max(1, min(_BLOCK // n_floats, -(-n_starts // n_jobs)))
         firsts = iter(range(self.begun, n_starts, block))
-        self.begun = n_starts
+        self.begun, self.at_hand = n_starts, n_starts - self.begun
         if n_jobs == 1:
             self._solve_blocks(firsts, block, bar)
             return
@@ -342,7 +342,7 @@ class _Starts:
         """What to call for the loop: its compiled code, or plain Python where that is over sooner."""
         run = self.run
         kind = objective_kind(run.f)[2], set_kind(run.P, run.params)[2], type(arguments[2])
-        operations = self._operations(len(self.rows.codes))
+        operations = self._operations(self.at_hand)
         if run.f.compiled:
             loop = solve_starts.entry(kind, arguments, operations)
         else:
