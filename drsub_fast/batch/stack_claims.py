@@ -23,6 +23,11 @@ class Claims:
         Of problems that the ordinary solver has solved; more are added.
     """
 
+    problems: Any
+    method: str
+    options: dict[str, Any]
+    known: dict[int, Guarantee]
+
     def __init__(self, problems: Any, method: str, options: dict[str, Any], known: dict[int, Guarantee]) -> None:
         self.problems, self.method, self.options, self.known = problems, method, options, known
 

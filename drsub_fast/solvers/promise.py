@@ -7,8 +7,7 @@ rests, and withdraws both.
 """
 
 import math
-from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +15,25 @@ from numpy.typing import NDArray
 from drsub_fast.objectives.base import Objective
 from drsub_fast.result import Guarantee, Status
 
-#: ``ratio`` of the maximum by ``statement``, for an f with the property ``premise``.
-Promise = namedtuple("Promise", "ratio statement premise")
 
-#: A property of f on [0, upper]: its name among `Objective.declared`, in words, ``known(f, upper)``, and
-#: ``contradiction(values)``: words for what the values of one run, in order, say against it, or "".
-Premise = namedtuple("Premise", "name words known contradiction")
+class Premise(NamedTuple):
+    """A property of f on [0, upper]: its name among `Objective.declared`, in words, ``known(f, upper)``, and
+    ``contradiction(values)``: words for what the values of one run, in order, say against it, or "".
+    """
+
+    name: str
+    words: str
+    known: Any
+    contradiction: Any
+
+
+class Promise(NamedTuple):
+    """``ratio`` of the maximum by ``statement``, for an f with the property ``premise``."""
+
+    ratio: Any
+    statement: Any
+    premise: Any
+
 
 #: How runs end that took all the steps that their methods promise something for.
 FINISHED_RUNS = (Status.CONVERGED, Status.COMPLETED, Status.MAX_ITER, Status.STALLED)
