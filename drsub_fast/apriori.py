@@ -111,7 +111,7 @@ def constants(f: Objective, P: FeasibleSet, *, shift: bool = False) -> "Constant
     >>> c = ds.constants(ds.Quadratic([[-2.0, 0.0], [0.0, -1.0]], [1.0, 1.0]), ds.Box([3.0, 4.0]), shift=True)
     >>> c.smoothness, c.strong_dr, c.diameter, round(c.curvature_factor, 6)
     (2.0, 1.0, 5.0, 1.0)
-    >>> round(c.shift, 6)  # the minimum is -10 at (3, 4)
+    >>> round(c.shift, 3)  # the minimum is -10 at (3, 4)
     11.0
     """
     require_problem(f, P)

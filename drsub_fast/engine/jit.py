@@ -335,8 +335,10 @@ def _compile_helpers():
     if not has_time():
         return
     with compiling():
-        for kernel, kind in [called for called, count in _helpers.items() if count >= _OFTEN]:
-            del _helpers[kernel, kind]
+        for (kernel, kind), count in list(_helpers.items()):
+            # Another thread may be at it, too.
+            if count < _OFTEN or _helpers.pop((kernel, kind), None) is None:
+                continue
             kernel.compile(kind, tuple(example_of(key_of(code)) for code in kind))
 
 

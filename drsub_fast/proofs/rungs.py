@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from drsub_fast.engine.clock import OutOfTime, now
+from drsub_fast.engine.clock import OutOfTime, now, require_time
 from drsub_fast.objectives.base import Objective
 from drsub_fast.sets.base import FeasibleSet
 
@@ -72,6 +72,7 @@ def climb(rungs: Any, problem: Any, best: Any, target: Any, allowance: Any) -> A
                 best = min(best, bound)
                 if best <= target or not allowance.spend(price):
                     break
+                require_time()
                 spent += price
                 if step >= look and spent >= _PATIENCE:
                     if best - target > (1.0 - _LEAST_PART) * open_gap:

@@ -190,7 +190,7 @@ class Run:
             self._view(CANDIDATE)[:], self.integers[SUPPLIED] = self.first_vertex, 1
         if self.base is not None and math.isfinite(self.base):
             self.floats[BASE], self.integers[BASED] = self.base, 1
-        self.trace_value, self.trace_gap = np.empty(self.max_iter + 1), np.empty(self.max_iter + 1)
+        self.trace_value, self.trace_gap = np.empty(self.max_iter + 1), np.full(self.max_iter + 1, math.nan)
         arguments = (f.params, self.params, options, self.floats, self.integers, x, upper)
         traces = self.trace_value, self.trace_gap
         signature = (*arguments, 1, 1, *traces)
@@ -199,7 +199,6 @@ class Run:
         k_max = self.max_iter
         timed = self.callback is None and (self.deadline is not None or not self.compiled)
         k_stop = chunk = self.first_chunk(n_floats, timed)
-        self.trace_gap[0] = math.nan
         status = None
         try:
             while True:
@@ -283,7 +282,7 @@ class Run:
         else:
             # The time may be up before the loop enters this iterate.
             k = int(state.control[K])
-            self.trace_value[k], self.trace_gap[k] = state.numbers[VALUE], math.nan
+            self.trace_value[k] = state.numbers[VALUE]
             if not np.isfinite(state.cost).all():
                 state.candidate[:] = math.nan
             else:
@@ -342,7 +341,7 @@ class Run:
             np.minimum(x, self.upper, out=x)
             value, gap = self.value_in_time(x, float(floats[VALUE]) if control[STARTED] else None), math.nan
         if status.is_stop and not control[CLOSING]:
-            self.trace_value[k], self.trace_gap[k] = floats[VALUE] if control[STARTED] else value, math.nan
+            self.trace_value[k] = floats[VALUE] if control[STARTED] else value
         top_x, top_value = x, value
         if control[STARTED] and floats[TOP_VALUE] > value:
             top_x, top_value = np.minimum(self._view(TOP), self.upper), float(floats[TOP_VALUE])

@@ -11,6 +11,7 @@ from drsub_fast.batch.checkpoint import Checkpoint
 from drsub_fast.batch.problem_stack import ProblemStack
 from drsub_fast.batch.stack_loop import solve_stack
 from drsub_fast.engine import jit
+from drsub_fast.solvers.continuous_greedy import additive_loop
 
 N, B = 6, 40
 METHODS = {
@@ -279,7 +280,9 @@ def test_an_answer_says_what_code_ran_it(monkeypatch, tmp_path):
     for mode, compiled in (("never", False), ("now", True)):
         if jit.COMPILE != "never":
             monkeypatch.setattr(jit, "COMPILE", mode)
-            monkeypatch.setattr(solve_stack, "_code", {})
+            for kernel in (solve_stack, additive_loop):  # as in a new process
+                monkeypatch.setattr(kernel, "_code", {})
+                monkeypatch.setattr(kernel, "entries", {})
         elif compiled:
             continue
         # By one loop, one by one, in pieces.

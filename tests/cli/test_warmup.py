@@ -17,7 +17,7 @@ import drsub_fast as ds
 f, P = ds.Quadratic(-np.eye(3), np.ones(3)), ds.Box(np.ones(3))
 print(ds.{0}(f, P).compiled)
 if "{0}" == "nonmonotone_frank_wolfe":
-    H, h, upper = -np.eye(3)[None], np.ones((5, 3)), np.ones(3)
+    H, h, upper = -np.eye(3), np.ones((5, 3)), np.ones(3)
     print(ds.maximize_stacked(H=H, h=h, upper=upper, method="nonmonotone-frank-wolfe").compiled)
 """
 
