@@ -15,7 +15,14 @@ clock = time.perf_counter
 #: A limit may be passed by a fifth of it and 10 ms. Half of that is for closing a run, the rest for its result.
 _GRACE, _GRACE_SECONDS = 0.1, 0.005
 
-_state = threading.local()
+
+class _State(threading.local):
+    """When the time of a thread ends."""
+
+    deadline = math.inf
+
+
+_state = _State()
 
 
 class OutOfTime(Exception):
@@ -65,7 +72,7 @@ class untimed(until):
 
 def thread_deadline() -> float:
     """When the time of this thread ends; infinite without a limit."""
-    return getattr(_state, "deadline", math.inf)
+    return _state.deadline
 
 
 def is_limited() -> bool:

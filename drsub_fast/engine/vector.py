@@ -48,15 +48,22 @@ def assign(out, a):
 
 
 @kernel
-def differ(a, b):
-    """Whether two vectors differ somewhere; found at the first such block of entries."""
+def replace(a, b):
+    """a = b; whether they differed. Long vectors are not written before the first block of entries that does."""
     start = 0
+    if a.size <= _BLOCK:
+        changed = False
+        for j in range(a.size):
+            changed |= a[j] != b[j]
+            a[j] = b[j]
+        return changed
     while start < a.size:
         end = min(start + _BLOCK, a.size)
         changed = False
         for j in range(start, end):
             changed |= a[j] != b[j]
         if changed:
+            assign(a, b)
             return True
         start = end
     return False

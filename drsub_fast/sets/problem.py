@@ -7,12 +7,13 @@ from drsub_fast.sets.base import FeasibleSet
 
 def require_problem(f: Objective, P: FeasibleSet) -> None:
     """Raise TypeError or ValueError unless f is an objective and P a feasible set with the same number of variables."""
+    if isinstance(f, Objective) and isinstance(P, FeasibleSet) and f.n == P.n:
+        return
     if isinstance(f, FeasibleSet) and isinstance(P, Objective):
         raise TypeError("objective and set are exchanged: the objective comes first, f, P")
     require_objective(f)
     require_set(P)
-    if f.n != P.n:
-        raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
+    raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
 
 
 def require_objective(f: Objective, name: str = "f") -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_function, as_real, as_vector, one_of
-from drsub_fast.engine.clock import OutOfTime, last_moment, now, thread_deadline, until, untimed
+from drsub_fast.engine.clock import OutOfTime, is_limited, last_moment, now, thread_deadline, until, untimed
 from drsub_fast.engine.codes import (
     BREAK,
     CONVERGED,
@@ -65,13 +65,14 @@ _LINE, _LARGE = 8, 8192
 # Steps of a long run, for the question whether it pays to compile it: most limits are never reached.
 USUAL_STEPS = 100
 
+# Values that differ by this part of them are the same: one is from scratch, the other from step to step.
+_SAME = 1e-14
+
 # Places of the vectors that Python reads, in the order of `State`.
 CANDIDATE, BEST, TOP = 1, 4, 5
 
 #: What a callback receives.
 Progress = namedtuple("Progress", "n_iter x value fw_gap")
-
-_NO_BAR = nullcontext(lambda steps: None)
 
 
 class Run:
@@ -140,7 +141,8 @@ class Run:
         self.max_iter = as_count(max_iter, "max_iter")
         self.tol = as_tolerance(tol)
         limit = math.inf if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
-        limit = min(limit, max(0.0, thread_deadline() - self.began))
+        if is_limited():
+            limit = min(limit, max(0.0, thread_deadline() - self.began))
         self.deadline, self.last_moment = None, None
         if limit < math.inf:
             self.deadline, self.last_moment = self.began + limit, last_moment(self.began, limit)
@@ -170,7 +172,9 @@ class Run:
         self, loop: Any, options: Any, finished: Status = Status.COMPLETED, extra: tuple[int, int] = (0, 0)
     ) -> Status:
         """Runs the loop to its end; returns the status of the run, ``finished`` if it took all its steps."""
-        shown = progress_bar(True, self.max_iter, unit="step") if self.progress else _NO_BAR
+        if not (self.progress or self.f.uses_blas):  # contexts of nothing would take a microsecond
+            return self._solve(loop, options, finished, extra, None)
+        shown = progress_bar(True, self.max_iter, unit="step") if self.progress else nullcontext()
         with self.blas_limit(), shown as bar:
             return self._solve(loop, options, finished, extra, bar)
 
@@ -190,12 +194,12 @@ class Run:
             self._view(CANDIDATE)[:], self.integers[SUPPLIED] = self.first_vertex, 1
         if self.base is not None and math.isfinite(self.base):
             self.floats[BASE], self.integers[BASED] = self.base, 1
-        self.trace_value, self.trace_gap = np.empty(self.max_iter + 1), np.full(self.max_iter + 1, math.nan)
+        self.trace_value, self.trace_gap = np.empty(self.max_iter + 1), np.empty(self.max_iter + 1)
+        self.trace_gap.fill(math.nan)
         arguments = (f.params, self.params, options, self.floats, self.integers, x, upper)
         traces = self.trace_value, self.trace_gap
         signature = (*arguments, 1, 1, *traces)
-        with self.within_limit():
-            run = self._entry(loop, options, signature)
+        run = self._call(self._entry, loop, options, signature)
         k_max = self.max_iter
         timed = self.callback is None and (self.deadline is not None or not self.compiled)
         k_stop = chunk = self.first_chunk(n_floats, timed)
@@ -204,9 +208,9 @@ class Run:
             while True:
                 k = int(self.integers[K])
                 start = now() if timed else 0.0
-                with self.within_limit():
-                    code = run(*arguments, k_max, min(k_stop, k_max), *traces)
-                bar(int(self.integers[K]) - k)
+                code = self._call(run, *arguments, k_max, min(k_stop, k_max), *traces)
+                if bar is not None:
+                    bar(int(self.integers[K]) - k)
                 if code == CONVERGED:
                     return status or Status.CONVERGED
                 if code == FINISHED:
@@ -232,8 +236,7 @@ class Run:
                         chunk = next_chunk(chunk, int(self.integers[K]) - k, now() - start, self.time_left())
                     k_stop = int(self.integers[K]) + chunk
                 if not self.compiled and run.exhausted:
-                    with self.within_limit():
-                        run = self._entry(loop, options, signature)
+                    run = self._call(self._entry, loop, options, signature)
         except KeyboardInterrupt:
             return Status.INTERRUPTED
         except OutOfTime:
@@ -307,6 +310,13 @@ class Run:
         """A context in which this thread does nothing that the time limit has no room for."""
         return until(self.last_moment)
 
+    def _call(self, function, *arguments):
+        """Calls a function within the limit, if there is one."""
+        if self.last_moment is None:
+            return function(*arguments)
+        with self.within_limit():
+            return function(*arguments)
+
     def time_left(self) -> Any:
         """Seconds until the time limit, at least 0; None without one."""
         return None if self.deadline is None else max(0.0, self.deadline - now())
@@ -325,32 +335,35 @@ class Run:
         note: str = "",
     ) -> Any:
         """Packages what the loop left behind; ``promise`` is that of a run that takes all its steps."""
+        if not is_limited():
+            return self._result(method, status, promise, upper_bound, returns_best, note)
         with untimed():
             return self._result(method, status, promise, upper_bound, returns_best, note)
 
     def _result(self, method, status, promise, upper_bound, returns_best, note):
-        floats, control = self.floats, self.integers
-        k, x = int(control[K]), self.x
+        # Lists: an entry of a small array costs as much as ten of them.
+        numbers, control = self.floats[:N_NUMBERS].tolist(), self.integers[:N_CONTROL].tolist()
+        k, x, started = control[K], self.x, control[STARTED]
         if control[CLOSING]:
-            value, gap = float(floats[VALUE]), float(floats[GAP])
-        elif returns_best and control[STARTED] and control[BEST_K] >= 0:
+            value, gap = numbers[VALUE], numbers[GAP]
+        elif returns_best and started and control[BEST_K] >= 0:
             np.minimum(self._view(BEST), self.upper, out=x)
             known = float(self.trace_value[control[BEST_K]])
-            value, gap = self.value_in_time(x, known), float(floats[BEST_GAP])
+            value, gap = self.value_in_time(x, known), numbers[BEST_GAP]
         else:
             np.minimum(x, self.upper, out=x)
-            value, gap = self.value_in_time(x, float(floats[VALUE]) if control[STARTED] else None), math.nan
+            value, gap = self.value_in_time(x, numbers[VALUE] if started else None), math.nan
         if status.is_stop and not control[CLOSING]:
-            self.trace_value[k] = floats[VALUE] if control[STARTED] else value
+            self.trace_value[k] = numbers[VALUE] if started else value
         top_x, top_value = x, value
-        if control[STARTED] and floats[TOP_VALUE] > value:
-            top_x, top_value = np.minimum(self._view(TOP), self.upper), float(floats[TOP_VALUE])
+        if started and numbers[TOP_VALUE] - value > _SAME * abs(value):
+            top_x, top_value = np.minimum(self._view(TOP), self.upper), numbers[TOP_VALUE]
         if k < self.max_iter:
             self.trace_value, self.trace_gap = self.trace_value[: k + 1], self.trace_gap[: k + 1]
         claim = promise, status, k, self.trace_value, top_value, upper_bound
         guarantee, upper_bound = claims(self.f, self.upper, *claim)
         return Result(
-            x, value, gap, upper_bound, guarantee, status, k, int(control[N_LMO]), now() - self.began,
+            x, value, gap, upper_bound, guarantee, status, k, control[N_LMO], now() - self.began,
             Trace(self.trace_value, self.trace_gap), top_x, top_value, method, note,
             compiled=self.compiled,
         )  # fmt: skip

@@ -32,7 +32,7 @@ from drsub_fast.engine.codes import (
     OK,
 )
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import assign, clip_above, differ, slope
+from drsub_fast.engine.vector import assign, clip_above, replace, slope
 from drsub_fast.objectives.base import (
     evaluate,
     gradient_rate,
@@ -238,8 +238,7 @@ def next_vertex(objective, work, feasible_set, set_work, state, x, additive):
             break
     control[VERTEX] = CURRENT
     v, candidate = state.v, state.candidate
-    if differ(v, candidate):
-        assign(v, candidate)
+    if replace(v, candidate):
         prepare(objective, work, x, v)
     control[TRACKED] = 0
     if tracks(feasible_set) and gradient_rate(objective, work, v, additive, state.rate):
