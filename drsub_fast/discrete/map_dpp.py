@@ -49,6 +49,7 @@ from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.result import Result
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.budget import Budget
+from drsub_fast.solvers.promise import FINISHED_RUNS
 
 #: Largest n for which "auto" runs the continuous method beside the greedy choice: 0.1 s at n = 200, but tens of seconds
 #: for 0.14 in log det at n = 1797 (2 of each digit, `drsub_fast.experiments.digits`).
@@ -260,8 +261,12 @@ def _continuous(kernel, family, size, start, solver, improve, rounding, options,
                 items = improve_by_moves(kernel, family, items, size) if improve else items
         message = "" if size is not None else f"{items.size} of at most {family.most} items: the point was rounded"
     except OutOfTime:
-        items, fractional = choose(kernel, family, size)[0], np.nan
-        message = "the time limit left too little for rounding: the greedy choice"
+        items, fractional, message = None, np.nan, ""
+    if items is None or result.status not in FINISHED_RUNS:
+        greedy = choose(kernel, family, size)[0]
+        if items is None or log_det(kernel, greedy) > log_det(kernel, items):
+            reason = "the time limit left too little for rounding" if items is None else result.status.value
+            items, message = greedy, f"{reason}: the greedy choice"
     with until(end):
         bound = result.upper_bound - shift  # computed here
     return _Found(items, log_det(kernel, items), bound, message, result.method, fractional, result)
