@@ -11,6 +11,7 @@ import json
 import os
 import re
 import socket
+import threading
 import weakref
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ _CHUNK = re.compile(r"chunk-(\d{8,})\.npz")
 _PROBLEMS, _CONTENT = "problems", "content"
 
 #: Folders that this process has locked: the system's locks are between processes.
-_locked = set()
+_locked: set[Path] = set()
+_one_at_a_time = threading.Lock()
 
 
 class Checkpoint:
@@ -164,6 +166,12 @@ def _write(path, write):
 
 def _lock(folder):
     """Makes a folder this run's own: (key of the folder, descriptor of its lock)."""
+    # The lock of the file is between processes: of two threads both would get it, and lose it when either closes it.
+    with _one_at_a_time:
+        return _lock_alone(folder)
+
+
+def _lock_alone(folder):
     try:
         folder.mkdir(parents=True, exist_ok=True)
         key = folder.resolve()

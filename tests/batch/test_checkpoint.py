@@ -6,7 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 
 import numpy as np
@@ -225,6 +225,33 @@ def test_of_runs_that_begin_at_once_one_goes_on(tmp_path):
         thread.join(timeout=300.0)
     assert outcomes == [True] * 4
     assert solve(tmp_path / "new") == EXPECTED
+
+
+def test_of_threads_that_ask_for_a_folder_at_once_one_gets_it(tmp_path, monkeypatch):
+    asked, gate = [], threading.Barrier(2, timeout=300.0)
+    open_file = os.open
+
+    def slow_open(*args):
+        # The first waits here until the other one has asked, too, or is kept from it.
+        with suppress(threading.BrokenBarrierError):
+            gate.wait(timeout=0.2)
+        return open_file(*args)
+
+    monkeypatch.setattr("drsub_fast.batch.checkpoint.os.open", slow_open)
+
+    def ask():
+        try:
+            asked.append(Checkpoint(tmp_path / "new", "inputs", {"chunk_size": 1}))
+        except ds.CheckpointError as error:
+            asked.append(str(error))
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=300.0)
+    assert sorted(type(answer).__name__ for answer in asked) == ["Checkpoint", "str"]
+    assert "in use" in next(answer for answer in asked if isinstance(answer, str))
 
 
 def test_a_file_is_no_folder(tmp_path):
