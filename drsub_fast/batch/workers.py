@@ -186,6 +186,9 @@ def run_chunks(
         begun = [chunk.future for chunk in pending if chunk.future is not None and not chunk.future.cancel()]
         if finish_begun:
             wait(begun)
-        for chunk in pending:
-            chunk.abandon(writer)
-        writer.close()
+        try:
+            for chunk in pending:
+                chunk.abandon(writer)
+            writer.finish()
+        finally:
+            writer.close()

@@ -227,6 +227,16 @@ def test_of_runs_that_begin_at_once_one_goes_on(tmp_path):
     assert solve(tmp_path / "new") == EXPECTED
 
 
+@pytest.mark.parametrize("stop", [1, 3, None])
+def test_a_full_disk_is_said_wherever_the_run_ends(tmp_path, monkeypatch, stop):
+    def full(self, index, problems, arrays):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Checkpoint, "store", full)
+    with pytest.raises(OSError, match="No space left"):
+        solve(tmp_path / "new", stop=stop)
+
+
 def test_of_threads_that_ask_for_a_folder_at_once_one_gets_it(tmp_path, monkeypatch):
     asked, gate = [], threading.Barrier(2, timeout=300.0)
     open_file = os.open
