@@ -13,6 +13,9 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+#: Tests of what is proved, drawn, chosen or read: kernels are compiled where that pays, as for users.
+AS_FOR_USERS = ("discrete", "experiments", "problems", "proofs", "reference")
+
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -22,6 +25,12 @@ def shared_data():
     if not DATA.is_dir():
         pytest.skip(f"needs the data folder {DATA.name} beside the checkout ({DATA} is absent)")
     return DATA
+
+
+@pytest.fixture(autouse=True)
+def _compiled_where_it_pays(request, monkeypatch):
+    if request.path.parent.name in AS_FOR_USERS:
+        monkeypatch.setattr("drsub_fast.engine.jit.COMPILE", "auto")
 
 
 @pytest.fixture

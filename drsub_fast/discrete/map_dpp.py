@@ -263,7 +263,7 @@ def _continuous(kernel, family, size, start, solver, improve, rounding, options,
     except OutOfTime:
         items, fractional, message = None, np.nan, ""
     if items is None or result.status not in FINISHED_RUNS:
-        greedy = choose(kernel, family, size)[0]
+        greedy = choose(kernel, family, size)[0] if start is None else start
         if items is None or log_det(kernel, greedy) > log_det(kernel, items):
             reason = "the time limit left too little for rounding" if items is None else result.status.value
             items, message = greedy, f"{reason}: the greedy choice"

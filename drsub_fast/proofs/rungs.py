@@ -70,7 +70,9 @@ def climb(rungs: Any, problem: Any, best: Any, target: Any, allowance: Any) -> A
             spent, look, open_gap = 0.0, _FEW_STEPS, math.inf
             for step, (bound, price) in enumerate(rung(problem)):
                 best = min(best, bound)
-                if best <= target or not allowance.spend(price):
+                if best <= target:
+                    return best
+                if not allowance.spend(price):
                     break
                 require_time()
                 spent += price
@@ -78,8 +80,6 @@ def climb(rungs: Any, problem: Any, best: Any, target: Any, allowance: Any) -> A
                     if best - target > (1.0 - _LEAST_PART) * open_gap:
                         break
                     look, open_gap = 2 * step, best - target
-            if best <= target:
-                break
     except (KeyboardInterrupt, OutOfTime):
         pass
     return best

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_function, as_real, as_vector, one_of
-from drsub_fast.engine.clock import OutOfTime, is_limited, last_moment, now, thread_deadline, until, untimed
+from drsub_fast.engine.clock import OutOfTime, is_limited, last_moment, now, thread_time_left, until, untimed
 from drsub_fast.engine.codes import (
     BREAK,
     CONVERGED,
@@ -141,8 +141,7 @@ class Run:
         self.max_iter = as_count(max_iter, "max_iter")
         self.tol = as_tolerance(tol)
         limit = math.inf if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
-        if is_limited():
-            limit = min(limit, max(0.0, thread_deadline() - self.began))
+        limit = min(limit, thread_time_left())
         self.deadline, self.last_moment = None, None
         if limit < math.inf:
             self.deadline, self.last_moment = self.began + limit, last_moment(self.began, limit)
@@ -371,8 +370,7 @@ class Run:
     def value_in_time(self, x: Any, known: float | None) -> float:
         """f(x) from scratch, or where the time is over, what the loop knows it to be; None is nothing."""
         try:
-            with self.within_limit():
-                return self.f.value(x)
+            return self._call(self.f.value, x)
         except OutOfTime:
             if known is None or not math.isfinite(known):
                 return getattr(self.f, "late_value", self.f.value)(x)
