@@ -95,7 +95,8 @@ def maximize_stacked(
         which a stack does not report.
     max_iter, tol, step_size, subroutine, n_starts, seed, lmo
         As in the solver of that method. By default there are 16 starts for n <= 100, 8 for n <= 300, 4 above, and
-        none of those that `maximize` adds where a budget pays them; ``n_starts=96`` asks for the most that those are.
+        none of those that `maximize` adds until another maximum is improbable; ``n_starts=96`` asks for the most that
+        those are for n <= 48.
     curvature : array_like, shape ([B]), optional
         C >= C_f(P) for short steps; by default the objective's own bound.
     time_limit : float, optional

@@ -1,6 +1,9 @@
 """Many solves of one problem, each from its own start, and the bounds that come with them: what is compiled of it.
 
 A single solve (`drsub_fast.solvers.multi_start`) and a stack (`drsub_fast.batch.stack_loop`) run this text.
+
+The first `ROUND` starts are vertices of random costs. From then on every other start lies halfway from the best point
+of the rounds before to such a vertex: maxima stand near each other more often than not, and fewer steps lead there.
 """
 
 import math
@@ -19,6 +22,14 @@ Starts = namedtuple("Starts", "costs points values gaps counts codes trace_value
 
 #: Code of a start whose solve has not begun.
 UNSOLVED = -1
+
+#: Starts of a round: each round looks back at the best point of those before it. On 2,000 random quadratics of the
+#: paper's families (two seeds), 64 starts miss the maximum by more than 1e-4 on 2 and 4 where half of the later ones
+#: begin halfway, 96 on 1 and 3; with vertices only, 64 on 5 and 96 on 3.
+ROUND = 16
+
+#: Of two values that differ by less, relatively, the earlier one counts as the best.
+_TIE = 1e-9
 
 #: A variable with a smaller bound counts as fixed at 0 where costs are scaled: 1 / bound would overflow.
 _SMALLEST_BOUND = 1e-300
@@ -41,6 +52,22 @@ def start_direction(cost, upper, out):
 
 
 @kernel
+def move_halfway(starts, s):
+    """Moves point s, a vertex, halfway to the best point of the rounds before, if s is a start that begins there."""
+    if s < ROUND or s % 2 == 0:
+        return
+    best = -1
+    for r in range(s - s % ROUND):
+        value = starts.values[r]
+        if value > -math.inf and (best < 0 or value > starts.values[best] + _TIE * abs(starts.values[best])):
+            best = r
+    if best >= 0:
+        x = starts.points[s]
+        for j in range(x.size):
+            x[j] = 0.5 * (x[j] + starts.points[best, j])
+
+
+@kernel
 def _begin_start(objective, feasible_set, floats, integers, starts, s, upper, base):
     """A fresh workspace, and the point of start s; returns the code of the oracle."""
     for i in range(integers.size):
@@ -53,6 +80,8 @@ def _begin_start(objective, feasible_set, floats, integers, starts, s, upper, ba
         code = PAUSED
         while code == PAUSED:
             code = lmo(feasible_set, set_work, state.cost, upper, starts.points[s])
+        if code == OK:
+            move_halfway(starts, s)
     return code
 
 

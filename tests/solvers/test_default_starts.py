@@ -8,8 +8,8 @@ import pytest
 import drsub_fast as ds
 from drsub_fast.engine import jit
 from drsub_fast.problems.files import read_problem
-from drsub_fast.solvers.multi_start import default_starts
-from drsub_fast.solvers.starts import solve_starts
+from drsub_fast.solvers.multi_start import default_starts, start_costs, starts_wanted
+from drsub_fast.solvers.starts import ROUND, solve_starts
 
 
 def trap(n, deep):
@@ -28,6 +28,37 @@ def test_cheap_starts_find_the_one_vertex_among_many(n):
     assert r.value == pytest.approx(-0.25, abs=1e-9)
     assert r.n_starts > default_starts(n)
     assert ds.multi_start(f, P).n_starts == r.n_starts
+
+
+@pytest.mark.parametrize(("n", "expected"), [(4, 32), (120, 24)])
+def test_starts_that_all_lead_to_one_maximum_are_soon_enough(n, expected):
+    r = ds.multi_start(ds.Quadratic(-np.eye(n) - 1.0, np.full(n, 2.0)), ds.Budget(n / 4, np.ones(n)))
+    assert (r.n_starts, r.n_best) == (expected, expected)
+
+
+def test_the_share_of_unseen_maxima_decides():
+    # 1 * 2 / (21 * 20) = 0.0048, 1 * 2 / (20 * 19) = 0.0053; 4 * 5 / (64 * 63) = 0.00496, 4 * 5 / (63 * 62) = 0.0051.
+    assert starts_wanted(1) == 21
+    assert starts_wanted(4) == 64
+
+
+def test_more_starts_begin_with_the_same_ones():
+    assert np.array_equal(start_costs(5, 40, 7)[:16], start_costs(5, 16, 7))
+
+
+def test_later_starts_look_back_alike_in_threads_and_stacks():
+    n = 10
+    f, P = ds.instances.FAMILIES["quadratic-uniform"](n, 5, 3)
+    few, one, many = (ds.multi_start(f, P, n_starts=k, n_jobs=j) for k, j in ((ROUND, 1), (43, 1), (43, 3)))
+    assert one.value >= few.value
+    assert np.array_equal(one.x, many.x)
+    assert (one.n_lmo, one.n_best) == (many.n_lmo, many.n_best)
+    stacked = ds.maximize_stacked(
+        H=np.stack([f.H] * 2), h=np.stack([f.h] * 2), A=np.stack([P.A] * 2), b=P.b, upper=P.upper,
+        method="multi-start", n_starts=43,
+    )  # fmt: skip
+    assert stacked.value.tolist() == [one.value] * 2
+    assert stacked.n_lmo.tolist() == [one.n_lmo] * 2
 
 
 def test_a_number_that_is_given_is_kept():
