@@ -51,6 +51,8 @@ _OPTIONS = {
 _SMALLEST_ENTRY = 1e-12
 #: Of a down-closed program: costs below minus this, in units of the largest gain, can only keep a variable at 0.
 _LARGEST_LOSS = 1e6
+#: Of the largest gain of a column in its whole unit, the share that costs are measured in at least.
+_SMALLEST_SHARE = 1e-6
 #: Programs with more rows and columns together than the first number begin, in every call, with as many simplex
 #: iterations from the last basis as the second number times those; what is left undone then is left to the interior
 #: point. Random rows with 0.1 % nonzero, b = 1, seconds of the simplex and the interior point: 5000 columns and half as
@@ -135,14 +137,14 @@ class HighsOracle:
         self._b = np.asarray(b, dtype=np.float64)
         self._lower = np.zeros(n) if lower is None else np.array(lower, dtype=np.float64)
         self._row_lower = np.full(m, -np.inf) if row_lower is None else np.array(row_lower, dtype=np.float64)
-        self.direction = np.zeros(n)
+        self.direction, self._cost_unit = np.zeros(n), 1.0
         self.upper = self._bounds(upper)
         sizes = np.maximum(np.abs(self._lower), np.abs(self.upper)) if sizes is None else sizes
         self._sizes = sizes
         self._fixed = sizes <= 0.0
         self._scale = powers_of_two(sizes)
         matrix, row_scale = self._scaled_rows()
-        self._matrix = matrix
+        self._matrix, self._row_scale = matrix, row_scale
         self._sides = self._row_lower / row_scale, self._b / row_scale
         # Rows and bounds that 0 satisfies, and any point below one that does.
         self._is_down_closed = (
@@ -305,8 +307,8 @@ class HighsOracle:
 
     def row_duals(self) -> Any:
         """Multipliers of the rows at the last vertex, shape (m,): at least 0 where the upper side is tight."""
-        scale = np.abs(self.direction).max()
-        return np.fromiter(self._model.getSolution().row_dual, np.float64, self._m) * (scale if scale > 0.0 else 1.0)
+        duals = np.fromiter(self._model.getSolution().row_dual, np.float64, self._m)
+        return duals * self._cost_unit / self._row_scale
 
     def _bounds(self, upper):
         upper = np.maximum(np.asarray(upper, dtype=np.float64), self._lower)
@@ -315,14 +317,21 @@ class HighsOracle:
         return upper
 
     def _scaled_cost(self):
-        """The direction for scaled columns, divided by what counts most in it; zeros if there is nothing to gain."""
+        """The direction for scaled columns, divided by what counts most in it; zeros if there is nothing to gain.
+
+        That is the largest gain of one column within its bounds, which may be far below its unit, or a millionth of
+        what one could gain in its whole unit, if that is more: larger costs would be lost in rounding.
+        """
         largest = np.abs(self.direction).max()
+        self._cost_unit = largest
         cost = self.direction / largest * self._scale if largest > 0.0 else self.direction
         lower, upper = self._range
         cost = np.where(lower < upper, cost, 0.0)
-        unit = cost.max() if self._is_down_closed else np.abs(cost).max()
+        gains = np.maximum(cost, 0.0) if self._is_down_closed else np.abs(cost)
+        unit = max((gains * np.minimum(upper - lower, 1.0)).max(), _SMALLEST_SHARE * gains.max())
         if unit <= 0.0:
             return np.zeros(self._n)
+        self._cost_unit = largest * unit
         return np.maximum(cost / unit, -_LARGEST_LOSS) if self._is_down_closed else cost / unit
 
     def _vertex(self):

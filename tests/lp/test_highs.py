@@ -169,3 +169,14 @@ def test_a_program_whose_factors_would_fill_up_goes_to_the_first_order_method(mo
         assert (A @ v <= 1.0 + 1e-12).all()
         assert ((v >= 0.0) & (v <= upper)).all()
         cost = cost + 0.1 * rng.standard_normal(n)
+
+
+def test_multipliers_are_in_the_user_s_units():
+    rng = np.random.default_rng(0)
+    A = rng.random((4, 6)) * np.array([[1e-3], [1.0], [1e6], [10.0]])
+    b, upper, cost = 0.3 * A.sum(axis=1), np.full(6, 7.0), 1e4 * rng.random(6)
+    oracle = HighsOracle(A, b, upper)
+    v, y = oracle.maximize(cost, upper), oracle.row_duals()
+    # Strong duality: the multipliers prove that v is optimal.
+    assert y.min() >= 0.0
+    assert y @ b + np.maximum(cost - A.T @ y, 0.0) @ upper == pytest.approx(cost @ v, rel=1e-9)

@@ -195,6 +195,19 @@ def test_small_gains_beside_large_losses():
     np.testing.assert_allclose(v, [0.0, 1.0, 0.0])
 
 
+@pytest.mark.parametrize("mode", ["kernel", "highs"])
+@pytest.mark.parametrize("share", [1.0, 1e-3, 1e-6])
+def test_gains_are_measured_within_bounds_far_below_those_of_the_set(mode, share):
+    P = ds.Polytope(np.zeros((1, 3)), [1.0], upper=np.array([1e-6, 1.0, 1e-3]) / share)
+    upper, cost = np.array([1e-6, 1.0, 1e-3]), np.array([1.0, 10.0, 1.0])
+    assert (P.with_upper(upper).lmo(cost) == upper).all()
+    assert (P.solver(upper, "highs").maximize(cost, upper) == upper).all()
+    P = ds.Polytope(np.zeros((1, 3)), [1.0], upper=np.array([1e-6, 1.0 / share, 1e-3]))
+    r = ds.frank_wolfe(ds.Quadratic(np.zeros((3, 3)), cost), P.with_upper(upper), lmo=mode)
+    assert r.value == pytest.approx(cost @ upper, rel=1e-15)
+    assert r.fw_gap >= 0.0
+
+
 def test_no_gain_and_directions_that_are_not_finite():
     P = ds.Polytope(np.ones((1, 3)), np.ones(1))
     oracle = Oracle(P)
