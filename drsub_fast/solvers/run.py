@@ -424,8 +424,25 @@ def solver_upper(f: Objective, P: FeasibleSet) -> Any:
     if not f.unit_box:
         return P._upper
     if P._unit_upper is None:
-        P._unit_upper = np.minimum(P._upper, 1.0)
+        unit = np.minimum(P._upper, 1.0)
+        if not P.is_down_closed and (unit < P._upper).any():
+            _require_unit_point(f, P, unit)
+        P._unit_upper = unit
     return P._unit_upper
+
+
+def _require_unit_point(f, P, unit):
+    """Raises ValueError for a set without a point in [0, 1]^n."""
+    what = f"{f!r} is defined on [0, 1]^{f.n}, where {P!r} has no point"
+    above = np.flatnonzero(np.broadcast_to(P._lower, unit.shape) > unit)
+    if above.size:
+        raise ValueError(f"{what}: lower[{above[0]}] = {P._lower[above[0]]:g}")
+    try:
+        P.start(unit)
+    except OracleError as error:
+        if error.status not in ("empty", "Infeasible"):
+            raise
+        raise ValueError(f"{what}: give variables in units in which its points lie there") from error
 
 
 def require_finite_start(f: Objective, x: Any) -> None:

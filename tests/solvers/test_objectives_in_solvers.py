@@ -30,3 +30,17 @@ def test_value_along_the_way_agrees_with_evaluation(f):
     assert P.contains(run.x)
     assert run.value == pytest.approx(f.value(run.x), rel=1e-12, abs=1e-15)
     assert run.trace.value[-1] == pytest.approx(run.value, rel=1e-10, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("P", "why"),
+    [
+        (ds.Simplex(2, total=3.0), "in units in which"),
+        (ds.GeneralPolytope(A_eq=np.ones((1, 2)), b_eq=[3.0], upper=[5.0, 5.0]), "in units in which"),
+        (ds.GeneralPolytope(A_eq=np.ones((1, 2)), b_eq=[3.0], lower=[1.2, 0.0], upper=[5.0, 5.0]), r"lower\[0\] = 1.2"),
+    ],
+)
+@pytest.mark.parametrize("method", ["auto", "frank-wolfe", "projected-gradient"])
+def test_a_set_beside_the_unit_box_is_refused(P, why, method):
+    with pytest.raises(ValueError, match=rf"Softmax\(n=2\) is defined on \[0, 1\]\^2, where .* has no point: .*{why}"):
+        ds.maximize(ds.Softmax(np.eye(2)), P, method=method)
