@@ -157,15 +157,11 @@ def _agreed(manifest, inputs, layout):
 
 def _write(path, write):
     partial = path.with_name(f"{path.name}.partial")
-    try:
-        with open(partial, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except OSError as error:  # a full disk does not say which
-        error.filename = error.filename or str(path)
-        raise
+    with open(partial, "wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
 
 
 def _lock(folder):

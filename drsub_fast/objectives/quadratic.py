@@ -23,7 +23,7 @@ from drsub_fast._checks import as_array, as_real, as_symmetric, as_symmetric_spa
 from drsub_fast._kinds import LARGEST, NUMBER, OBJECTIVES, array, register_kind, symmetric, within
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic_kernels import FactoredQuadraticParams, QuadraticParams
-from drsub_fast.objectives.quadratic_sparse import SparseQuadraticParams
+from drsub_fast.objectives.quadratic_sparse import SparseQuadraticParams, signed, unsigned
 
 
 class Quadratic(Objective):
@@ -113,7 +113,8 @@ class Quadratic(Objective):
         if isinstance(params, QuadraticParams):
             return params.H
         if self.is_sparse:
-            return scipy.sparse.csr_array((params.data, params.indices, params.indptr), shape=(self.n, self.n))
+            places = (signed(params.indices), signed(params.indptr))
+            return scipy.sparse.csr_array((params.data, *places), shape=(self.n, self.n))
         from scipy.sparse.linalg import aslinearoperator
 
         B = aslinearoperator(params.B)
@@ -231,7 +232,7 @@ def _sparse_params(H, h, c):
     H = as_symmetric_sparse(H, "H")
     h = as_vector(h, "h", n=H.shape[0])
     _refuse_positive(H.data, lambda place: (np.searchsorted(H.indptr, place, side="right") - 1, H.indices[place]))
-    return SparseQuadraticParams(H.data, H.indices, H.indptr, H.diagonal(), h, c)
+    return SparseQuadraticParams(H.data, unsigned(H.indices), unsigned(H.indptr), H.diagonal(), h, c)
 
 
 def _factored_params(factor, diagonal, h, c):

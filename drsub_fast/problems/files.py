@@ -278,10 +278,8 @@ def _replacing(path):
             yield stream
         os.chmod(beside, 0o666 & ~_umask())
         os.replace(beside, path)
-    except BaseException as error:
+    except BaseException:
         os.unlink(beside)
-        if isinstance(error, OSError):  # a full disk does not say which
-            error.filename = error.filename or str(path)
         raise
 
 
