@@ -9,6 +9,7 @@ import drsub_fast as ds
 from drsub_fast.engine.codes import BREAK, FINISHED, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import add_scaled, assign
+from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.objectives.base import evaluate
 from drsub_fast.result import Guarantee
 from drsub_fast.solvers.run import Run
@@ -100,3 +101,18 @@ def test_a_linear_program_that_uses_up_the_time_leaves_a_whole_trace(method, mon
     assert r.n_iter == 2
     assert r.trace.value.tolist() == whole.trace.value.tolist()
     assert np.isnan(r.trace.fw_gap[2])
+
+
+@pytest.mark.parametrize("method", ["frank-wolfe", "fully-corrective-frank-wolfe", "projected-gradient"])
+def test_a_solver_that_is_exact_up_to_its_tolerances_makes_no_gap_negative(method, monkeypatch):
+    f, P = ds.Quadratic([[-1.0, 0.0], [0.0, -1.0]], [3.0, 3.0]), ds.Polytope([[1.0, 1.0]], [1.0])
+    exact = HighsOracle.maximize
+
+    def nearly(self, direction, upper, *rest):
+        return (1.0 - 1e-9) * exact(self, direction, upper, *rest)
+
+    monkeypatch.setattr(HighsOracle, "maximize", nearly)
+    x0 = np.array([0.5, 0.5])
+    r = ds.maximize(f, P, method=method, x0=x0, lmo="highs", max_iter=5)
+    assert r.fw_gap >= 0.0
+    assert r.value >= f.value(x0)
