@@ -137,6 +137,16 @@ class _Family:
 
     def rows(self, first, last):
         """What the stack of the kind makes of the problems first..last - 1; None if it has none."""
+        if all(array.shared for array in self.arrays.values()):
+            return self.shared_rows
+        return self._rows(first, last)
+
+    @cached_property
+    def shared_rows(self):
+        """The same where all problems share it."""
+        return self._rows(0, 1)
+
+    def _rows(self, first, last):
         if self.stack is None:
             return None
         return self.stack(**{name: array.rows(first, last) for name, array in self.arrays.items()}, **self.options)

@@ -264,7 +264,7 @@ class Batch:
                 turns.stop(failure)
                 return
             spent = max(time.perf_counter() - began, 1e-7)
-            size = max(1, min(4 * size, int(_TURN * len(part) / spent)))
+            size = max(1, min(16 * size, int(_TURN * len(part) / spent)))
             bar(len(part))
 
     def close(self) -> None:

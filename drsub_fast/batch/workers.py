@@ -69,19 +69,14 @@ class _Writer:
     """Keeps results in a checkpoint, in a thread of its own: the disk takes 5 to 15 ms for a chunk."""
 
     def __init__(self, store):
-        self.store, self.pool, self.open = store, None if store is None else ThreadPoolExecutor(1), deque()
+        self.store, self.pool = store, None if store is None else ThreadPoolExecutor(1)
 
     def keep(self, chunk):
-        """Begins to write the results of a chunk; one other may still be in work."""
-        if self.store is not None:
-            arrays = self.store.pack(chunk.results)
-            self.open.append(self.pool.submit(self.store.checkpoint.store, chunk.index, chunk.problems, arrays))
-            self.finish(1)
+        """Begins to write the results of a chunk; the future of that, None without a checkpoint."""
+        return None if self.store is None else self.pool.submit(self._write, chunk)
 
-    def finish(self, left=0):
-        """Waits until only so many chunks are not written yet; raises what went wrong."""
-        while len(self.open) > left:
-            self.open.popleft().result()
+    def _write(self, chunk):
+        self.store.checkpoint.store(chunk.index, chunk.problems, self.store.pack(chunk.results))
 
     def close(self):
         """Waits for what was begun."""
@@ -90,16 +85,26 @@ class _Writer:
 
 
 class _Chunk:
-    """Problems on their way through an executor."""
+    """Problems on their way through an executor and, with ``kept`` the future of that, into a checkpoint."""
 
     def __init__(self, index, problems, results=None, future=None):
-        self.index, self.problems, self.results, self.future = index, problems, results, future
+        self.index, self.problems, self.results, self.future, self.kept = index, problems, results, future, None
 
     def collect(self, writer):
-        """Takes the results of a finished future, into the checkpoint too."""
+        """Takes the results of a finished future, and has them kept."""
         if self.results is None and self.future.done():
             self.results = self.future.result()
-            writer.keep(self)
+            self.kept = writer.keep(self)
+
+    def is_kept(self):
+        """Whether nothing is left to be written."""
+        return self.kept is None or self.kept.done()
+
+    def hand_out(self):
+        """The results, once they are kept: who has them loses them no more. Raises what went wrong with that."""
+        if self.kept is not None:
+            self.kept.result()
+        return self.results
 
     def abandon(self, writer):
         """Gives up what has not begun, and keeps what is done for the next run."""
@@ -124,6 +129,14 @@ def _read_ahead(items):
             yield item
 
 
+def _finished(pending, wait_for_disk):
+    """Takes off the results of the chunks in front that are solved and kept, or about to be."""
+    while pending and pending[0].results is not None and (wait_for_disk or pending[0].is_kept()):
+        results = pending[0].hand_out()
+        pending.popleft()
+        yield results
+
+
 def run_chunks(
     chunks: Any,
     task: Callable[..., Any],
@@ -134,7 +147,7 @@ def run_chunks(
     in_background: bool = False,
     finish_begun: bool = False,
 ) -> Generator[Any, None, None]:
-    """Results of chunks, in order, as they come in.
+    """Results of chunks, in order, as they come in, and none before it is in the checkpoint.
 
     Parameters
     ----------
@@ -155,6 +168,7 @@ def run_chunks(
     source = _named(chunks, store)
     source = enumerate(_read_ahead(source) if in_background else source)
     pending, count, writer = deque(), 0, _Writer(store)
+    limit = ahead if store is None else ahead + 1  # one is written while the next is in work
 
     def begin(index, first, content, problems):
         """Submits a chunk, or takes it from the checkpoint."""
@@ -165,11 +179,12 @@ def run_chunks(
     try:
         exhausted = False
         while True:
-            while not exhausted and len(pending) < ahead:
+            while not exhausted and len(pending) < limit:
                 index, chunk = next(source, (count, None))
                 exhausted = chunk is None
                 if not exhausted:
                     pending.append(begin(index, *chunk))
+                    pending[-1].collect(writer)
                     count += 1
             if not pending:
                 break
@@ -177,11 +192,12 @@ def run_chunks(
                 wait([chunk.future for chunk in pending if chunk.results is None], return_when=FIRST_COMPLETED)
                 for chunk in pending:
                     chunk.collect(writer)
-            while pending and pending[0].results is not None:
-                yield pending.popleft().results
+            yield from _finished(pending, exhausted or len(pending) == limit)
         if store is not None:
-            writer.finish()
             store.checkpoint.require_at_most(count)
+    except KeyboardInterrupt:
+        yield from _finished(pending, True)
+        raise
     finally:
         begun = [chunk.future for chunk in pending if chunk.future is not None and not chunk.future.cancel()]
         if finish_begun:
@@ -189,6 +205,7 @@ def run_chunks(
         try:
             for chunk in pending:
                 chunk.abandon(writer)
-            writer.finish()
+            for chunk in pending:
+                chunk.hand_out()
         finally:
             writer.close()

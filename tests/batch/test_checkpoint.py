@@ -6,7 +6,10 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -23,17 +26,17 @@ def content(i):
     return np.arange(3.0) + 10.0 * i
 
 
+def twice(first, numbers):
+    return {"doubled": 2.0 * numbers}
+
+
 def solve(folder, contents=None, inputs="inputs", stop=None):
     """The doubled contents of five chunks, by a checkpoint; ``stop`` ends the run after so many."""
-
-    def task(first, numbers):
-        return {"doubled": 2.0 * numbers}
-
     contents = [content(i) for i in range(5)] if contents is None else contents
     with Checkpoint(folder, inputs, {"size": 3}) as checkpoint:
         store = Store(checkpoint, dict, dict)
         chunks = ((3 * i, numbers) for i, numbers in enumerate(contents))
-        answers = run_chunks(chunks, task, Here(), ahead=1, store=store)
+        answers = run_chunks(chunks, twice, Here(), ahead=1, store=store)
         with closing(answers):
             return [answer["doubled"].tolist() for answer in islice(answers, stop)]
 
@@ -225,6 +228,37 @@ def test_of_runs_that_begin_at_once_one_goes_on(tmp_path):
         thread.join(timeout=300.0)
     assert outcomes == [True] * 4
     assert solve(tmp_path / "new") == EXPECTED
+
+
+@pytest.mark.parametrize("executor", [Here, partial(ThreadPoolExecutor, 2)])
+def test_what_is_handed_out_is_on_the_disk(tmp_path, monkeypatch, executor):
+    store_at_once = Checkpoint.store
+
+    def store_slowly(self, *chunk):
+        time.sleep(0.05)
+        store_at_once(self, *chunk)
+
+    monkeypatch.setattr(Checkpoint, "store", store_slowly)
+    chunks = ((3 * i, content(i)) for i in range(5))
+    with Checkpoint(tmp_path, "inputs", {"size": 3}) as checkpoint, executor() as pool:
+        results = run_chunks(chunks, twice, pool, ahead=2, store=Store(checkpoint, dict, dict))
+        for i, answer in enumerate(results):
+            assert i in checkpoint.indices()
+            assert answer["doubled"].tolist() == EXPECTED[i]
+    assert i == 4
+
+
+def test_an_interrupt_hands_out_what_was_solved_before(tmp_path):
+    def task(first, numbers):
+        if first == 9:
+            raise KeyboardInterrupt
+        return {"doubled": 2.0 * numbers}
+
+    chunks, answers = ((3 * i, content(i)) for i in range(5)), []
+    with Checkpoint(tmp_path, "inputs", {"size": 3}) as checkpoint, suppress(KeyboardInterrupt):
+        for answer in run_chunks(chunks, task, Here(), ahead=1, store=Store(checkpoint, dict, dict)):
+            answers.append(answer["doubled"].tolist())
+    assert answers == EXPECTED[:3]
 
 
 @pytest.mark.parametrize("stop", [1, 3, None])
