@@ -55,9 +55,10 @@ _MANY_OPERATIONS = 5_000_000
 #: once a loop is: a program that has solved so much prepares each of its problems, too.
 _helpers, _OFTEN = {}, 10
 
-#: Seconds of a time limit that must be left for compiling (a solver loop takes 5 to 15 s, twice that on a busy
-#: machine), and for loading compiled code, the first of which brings Numba with it.
-_COMPILE_SECONDS, _LOAD_SECONDS, _FIRST_LOAD_SECONDS = 30.0, 1.0, 4.0
+#: Seconds of a time limit that must be left for compiling (a solver loop takes 5 to 30 s, those of polytopes most), to
+#: load compiled code (0.02 to 0.12 s), and to load the first, which brings Numba with it (0.4 s; where five processes
+#: are busy on two processors 0.6 to 0.9 s).
+_COMPILE_SECONDS, _LOAD_SECONDS, _FIRST_LOAD_SECONDS = 30.0, 0.25, 1.0
 
 #: First version of Numba that `drsub_fast.engine.linked` was not tested with.
 _UNTESTED_NUMBA = 0, 69

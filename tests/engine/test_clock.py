@@ -88,7 +88,7 @@ def test_nothing_is_compiled_that_the_limit_leaves_no_time_for(mode, limit, monk
 
 
 @pytest.mark.parametrize(("has_engine", "limit", "loads"), [
-    (False, 3.0, False), (False, 5.0, True), (True, 0.5, False), (True, 2.0, True), (True, None, True),
+    (False, 0.5, False), (False, 5.0, True), (True, 0.1, False), (True, 1.0, True), (True, None, True),
 ])  # fmt: skip
 def test_stored_code_is_loaded_where_there_is_time(has_engine, limit, loads, monkeypatch):
     monkeypatch.setattr(jit, "COMPILE", "auto")
