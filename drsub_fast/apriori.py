@@ -27,7 +27,7 @@ from drsub_fast.proofs.curvature import curvature_bound, curvature_found
 from drsub_fast.proofs.lowest import lowest
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
-from drsub_fast.solvers.run import solver_upper
+from drsub_fast.solvers.domain import solver_upper
 
 
 @dataclass(frozen=True, eq=False)

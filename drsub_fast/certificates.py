@@ -36,8 +36,8 @@ from drsub_fast.proofs.softmax_branching import softmax_branching_steps
 from drsub_fast.proofs.softmax_relaxations import softmax_steps
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
+from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.multi_start import multi_start
-from drsub_fast.solvers.run import solver_upper
 
 #: Largest number of variables for `dnn_bound` by the interior point; for more of them the first-order method serves.
 DNN_MAX_VARIABLES = 40

@@ -32,6 +32,7 @@ from drsub_fast.solvers.continuous_greedy import (
     nonmonotone_frank_wolfe,
     nonmonotone_options,
 )
+from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.double_greedy import double_greedy
 from drsub_fast.solvers.frank_wolfe import STATIONARY, frank_wolfe, frank_wolfe_options
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
@@ -41,7 +42,6 @@ from drsub_fast.solvers.multi_start import local_solver, multi_start
 from drsub_fast.solvers.projected_gradient import SHORT_STEPS, projected_gradient, projected_gradient_options
 from drsub_fast.solvers.promise import FINISHED_RUNS
 from drsub_fast.solvers.record import METHODS, Method, check_options, option_names, register_method
-from drsub_fast.solvers.run import solver_upper
 from drsub_fast.solvers.two_phase import TWO_PHASE, subroutines, two_phase_frank_wolfe
 
 for _method in (

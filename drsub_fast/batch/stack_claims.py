@@ -6,8 +6,8 @@ import numpy as np
 
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.result import Guarantee, Status
+from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.promise import claims, guarantee
-from drsub_fast.solvers.run import solver_upper
 
 
 class Claims:

@@ -33,9 +33,9 @@ from drsub_fast.result import Guarantee, Result, Status, Trace
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.problem import require_problem
+from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.multi_start import multi_start
-from drsub_fast.solvers.run import solver_upper
 
 QUADRATIC_METHODS = ("auto", "doubly-nonnegative", "kkt-milp")
 SOFTMAX_METHODS = ("auto", "separable")

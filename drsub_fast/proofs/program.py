@@ -25,7 +25,7 @@ from drsub_fast.sets.box import Box
 from drsub_fast.sets.general import GeneralPolytope
 from drsub_fast.sets.knapsack import DisjointKnapsacks
 from drsub_fast.sets.polytope import Polytope
-from drsub_fast.solvers.run import solver_upper
+from drsub_fast.solvers.domain import solver_upper
 
 #: max 1/2 x'Hx + h'x over {A x <= b, A_eq x = b_eq, lower <= x <= upper}; all arrays dense.
 QuadraticProgram = namedtuple("QuadraticProgram", "H h A b upper A_eq b_eq lower")

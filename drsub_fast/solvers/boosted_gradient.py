@@ -23,9 +23,9 @@ from drsub_fast.objectives.boosted import boosted
 from drsub_fast.result import Result, Status, Trace
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
+from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.multi_start import local_solver
 from drsub_fast.solvers.promise import FINISHED_RUNS, MONOTONE, Promise, claims
-from drsub_fast.solvers.run import solver_upper
 
 _PART = 1.0 - 1.0 / math.e
 #: Values along the way may fall: what speaks against a declared monotone f in continuous greedy says nothing here.

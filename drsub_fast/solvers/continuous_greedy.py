@@ -24,8 +24,9 @@ from drsub_fast.objectives.sparse_steps import keep_moved, moved, n_moved
 from drsub_fast.result import Result
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
+from drsub_fast.solvers.domain import inner_point
 from drsub_fast.solvers.promise import MONOTONE, NONNEGATIVE, Promise
-from drsub_fast.solvers.run import Run, inner_point
+from drsub_fast.solvers.run import Run
 from drsub_fast.solvers.state import (
     CLOSING,
     GAP,

@@ -20,9 +20,9 @@ from drsub_fast.objectives.base import Objective
 from drsub_fast.result import Result, Status
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
+from drsub_fast.solvers.domain import inner_point, solver_upper
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.promise import NONNEGATIVE, Promise, claims
-from drsub_fast.solvers.run import inner_point, solver_upper
 
 
 def mualem_feldman(

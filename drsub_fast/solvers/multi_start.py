@@ -40,20 +40,12 @@ from drsub_fast.result import Result, Status, Trace
 from drsub_fast.sets.base import FeasibleSet, projects_by_kernel
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.atoms import FullyCorrectiveOptions, atoms_size
+from drsub_fast.solvers.domain import starting_point
 from drsub_fast.solvers.frank_wolfe import STATIONARY
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
 from drsub_fast.solvers.promise import claims
-from drsub_fast.solvers.run import (
-    USUAL_STEPS,
-    Progress,
-    Run,
-    bound_from_zero,
-    next_chunk,
-    objective_kind,
-    set_kind,
-    starting_point,
-)
+from drsub_fast.solvers.run import USUAL_STEPS, Progress, Run, bound_from_zero, next_chunk, objective_kind, set_kind
 from drsub_fast.solvers.spectral_steps import SpectralOptions
 from drsub_fast.solvers.starts import ROUND, UNSOLVED, Starts, move_halfway, solve_starts, start_direction
 from drsub_fast.solvers.state import GAP, VALUE, K

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import as_count, as_flag, as_function, as_real, as_vector, one_of
+from drsub_fast._checks import as_count, as_flag, as_function, as_real, one_of
 from drsub_fast.engine.clock import OutOfTime, is_limited, last_moment, now, thread_time_left, until, untimed
 from drsub_fast.engine.codes import (
     BREAK,
@@ -33,8 +33,9 @@ from drsub_fast.objectives.base import (
     objective_size,
 )
 from drsub_fast.result import Result, Status, Trace
-from drsub_fast.sets.base import ORACLES, FeasibleSet, is_within, set_size
+from drsub_fast.sets.base import ORACLES, FeasibleSet, set_size
 from drsub_fast.sets.problem import require_problem
+from drsub_fast.solvers.domain import require_finite_start, solver_upper, starting_point
 from drsub_fast.solvers.promise import claims
 from drsub_fast.solvers.state import (
     BASE,
@@ -420,75 +421,6 @@ def next_chunk(chunk: Any, steps: Any, seconds: Any, left: Any) -> Any:
     pace = max(1, steps) / max(seconds, 1e-7)
     wait = 0.005 if left is None else min(0.005, 0.5 * left)
     return max(1, min(4 * chunk, int(wait * pace)))
-
-
-def solver_upper(f: Objective, P: FeasibleSet) -> Any:
-    """The set's upper bound, clipped to 1 where the objective lives on the unit box."""
-    if not f.unit_box:
-        return P._upper
-    if P._unit_upper is None:
-        unit = np.minimum(P._upper, 1.0)
-        if not P.is_down_closed and (unit < P._upper).any():
-            _require_unit_point(f, P, unit)
-        P._unit_upper = unit
-    return P._unit_upper
-
-
-def _require_unit_point(f, P, unit):
-    """Raises ValueError for a set without a point in [0, 1]^n."""
-    what = f"{f!r} is defined on [0, 1]^{f.n}, where {P!r} has no point"
-    above = np.flatnonzero(np.broadcast_to(P._lower, unit.shape) > unit)
-    if above.size:
-        raise ValueError(f"{what}: lower[{above[0]}] = {P._lower[above[0]]:g}")
-    try:
-        P.start(unit)
-    except OracleError as error:
-        if error.status not in ("empty", "Infeasible"):
-            raise
-        raise ValueError(f"{what}: give variables in units in which its points lie there") from error
-
-
-def require_finite_start(f: Objective, x: Any) -> None:
-    """Raises ValueError for a starting point where f or its gradient is not finite."""
-    value, grad = f.value_and_gradient(x)
-    bad = np.flatnonzero(~np.isfinite(grad))
-    if math.isfinite(value) and not bad.size:
-        return
-    what = f"its gradient[{bad[0]}] = {grad[bad[0]]}" if math.isfinite(value) and bad.size else f"f(x0) = {value}"
-    raise ValueError(f"the objective is not finite at the starting point: {what}; give another x0")
-
-
-def starting_point(f: Objective, P: FeasibleSet, x0: Any, upper: Any) -> Any:
-    """A fresh copy of x0, checked to lie in the set, or the set's own starting point, or one inside of it."""
-    if x0 is None:
-        return P.start(upper) if f.finite_at_zero else inner_point(P, upper)
-    x = as_vector(x0, "x0", n=P.n)
-    if not (P.contains(x) and is_within(x, P._lower, upper)):
-        raise ValueError(f"x0 is not in the set: {violation(P, x, upper)}")
-    return P.move_inside(x, upper)
-
-
-def inner_point(P: FeasibleSet, upper: Any) -> Any:
-    """A point of the set below ``upper`` that is 0 only where all are: the mean of a vertex for each variable."""
-    x, cost, reach = np.zeros(P.n), np.zeros(P.n), np.flatnonzero(upper > 0.0)
-    for j in reach:
-        cost[j] = 1.0
-        x += P.lmo(cost, upper)
-        cost[j] = 0.0
-    return P.move_inside(x / len(reach), upper) if len(reach) else P.start(upper)
-
-
-def violation(P: FeasibleSet, x: Any, upper: Any) -> Any:
-    """Words for the bound that x breaks most, in units of the bounds."""
-    lower = np.broadcast_to(P._lower, x.shape)
-    unit = np.maximum(np.maximum(np.abs(lower), np.abs(P._upper)), np.finfo(float).tiny)
-    if is_within(x, lower, upper):
-        return P.violation(x)
-    j = int(((x - lower) / unit).argmin())
-    if x[j] < lower[j]:
-        return f"x0[{j}] = {x[j]:g} is " + (f"below its lower bound {lower[j]:g}" if lower[j] else "negative")
-    j = int(((x - upper) / unit).argmax())
-    return f"x0[{j}] = {x[j]:g} is above its upper bound {upper[j]:g}"
 
 
 def objective_kind(f: Objective) -> Any:

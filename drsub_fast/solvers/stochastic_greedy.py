@@ -22,8 +22,9 @@ from drsub_fast.objectives.multilinear import Multilinear, SampledExtension
 from drsub_fast.result import Result, Status, Trace
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
+from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.promise import MONOTONE, Promise, claims
-from drsub_fast.solvers.run import Progress, solver_upper
+from drsub_fast.solvers.run import Progress
 
 _PROMISE = Promise(
     1.0 - 1.0 / math.e,

@@ -20,9 +20,10 @@ from drsub_fast.objectives.base import Objective
 from drsub_fast.result import Guarantee, Result
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
+from drsub_fast.solvers.domain import inner_point, solver_upper
 from drsub_fast.solvers.promise import FINISHED_RUNS, NONNEGATIVE, Promise, claims
 from drsub_fast.solvers.record import METHODS, check_options, option_names
-from drsub_fast.solvers.run import bound_from_zero, inner_point, solver_upper
+from drsub_fast.solvers.run import bound_from_zero
 from drsub_fast.solvers.starts import local_global_bound
 
 TWO_PHASE = Promise(

@@ -8,7 +8,7 @@ import scipy.sparse
 from scipy.optimize import linprog
 
 import drsub_fast as ds
-from drsub_fast.solvers.run import solver_upper
+from drsub_fast.solvers.domain import solver_upper
 
 
 def general(rng, n, signed):

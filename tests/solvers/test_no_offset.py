@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
-from drsub_fast.solvers.run import inner_point
+from drsub_fast.solvers.domain import inner_point
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
