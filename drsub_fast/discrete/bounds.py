@@ -65,14 +65,19 @@ def log_det_bound(kernel: Any, family: Any, size: int | None = None, start: Arra
 def hadamard_bound(kernel: Any, family: Any, size: Any = None) -> Any:
     """Hadamard's bound; the constraint counts where no size is given."""
     k = family.most if size is None else size
-    with np.errstate(divide="ignore"):
-        gains = np.where(family.allowed, np.log(kernel.diagonal), -np.inf)
-    if size is None:
-        gains = np.maximum(gains, 0.0)
-    by_count = float(np.sort(gains)[gains.size - k :].sum())
+    diagonal = np.where(family.allowed, kernel.diagonal, 0.0)
+    largest = np.partition(diagonal, kernel.n - k)[kernel.n - k :] if 0 < k < kernel.n else diagonal[:k]
+    by_count = float(_logs(largest, size).sum())
     if family.is_count or size is not None:
         return by_count
+    gains = _logs(diagonal, None)
     return min(by_count, float(gains @ family.P.lmo(gains, np.minimum(family.P.upper, 1.0))))
+
+
+def _logs(diagonal, size):
+    """What items add at most; where no size is asked for, those that would lower the value are left out."""
+    with np.errstate(divide="ignore"):
+        return np.log(diagonal if size is not None else np.maximum(diagonal, 1.0))
 
 
 def _factor(kernel):

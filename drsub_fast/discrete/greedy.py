@@ -30,6 +30,7 @@ from scipy.linalg import solve_triangular
 from drsub_fast._checks import as_flag
 from drsub_fast.discrete.bounds import hadamard_bound
 from drsub_fast.discrete.item_set import MapResult, log_det_and_gains
+from drsub_fast.discrete.lazy import ALIKE, FULL, INDEFINITE, NO_GAIN, RANK, lazy_choice
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.objectives.similarity import as_features, as_kernel_matrix
 from drsub_fast.objectives.softmax import Softmax
@@ -38,21 +39,14 @@ from drsub_fast.sets.base import FeasibleSet
 #: Squared gains below this part of the largest diagonal entry belong to dependent items; the second where a number of
 #: items must be reached.
 _DEPENDENT, _NEARLY_SINGULAR, _TINY = 1e-10, 1e-13, 1e-290
-#: A squared gain below minus this part of the largest one is no rounding.
-_INDEFINITE = 1e-8
 #: Items taken up at first; each further block at most doubles them. n = 100,000, r = 200, k = 100, lognormal qualities:
 #: 128 at first 41 ms, 512 39 ms, 2048 47 ms.
 _FIRST_BLOCK = 512
-#: Where half of the diagonal is above this part of its maximum, all items are taken up at once, in their own order.
-_ALIKE = 0.8
-
-#: Why a greedy choice ended.
-_FULL, _NO_GAIN, _RANK = 0, 1, 2
 
 _MESSAGES = {
-    _FULL: "no further item fits the constraint",
-    _NO_GAIN: "no fitting item raises the determinant; full=True goes on, size=k asks for exactly k items",
-    _RANK: "every fitting item is linearly dependent on the chosen ones: the rank of the kernel is exhausted",
+    FULL: "no further item fits the constraint",
+    NO_GAIN: "no fitting item raises the determinant; full=True goes on, size=k asks for exactly k items",
+    RANK: "every fitting item is linearly dependent on the chosen ones: the rank of the kernel is exhausted",
 }
 
 
@@ -69,7 +63,7 @@ class _Active:
         self.factor = np.zeros((most, most))  # chol(L_SS)
         self.count = 0
         ceiling = score(kernel.diagonal, None)
-        everything = kernel.n <= 2 * _FIRST_BLOCK or np.median(kernel.diagonal) > _ALIKE * kernel.diagonal.max()
+        everything = kernel.n <= 2 * _FIRST_BLOCK or np.median(kernel.diagonal) > ALIKE * kernel.diagonal.max()
         self.order = None if everything else np.argsort(-ceiling, kind="stable")
         self.ceiling = None if everything else ceiling[self.order]
         self.taken = kernel.n if everything else 0
@@ -159,18 +153,22 @@ def greedy_choice(
     ``load`` is what other items have used of the family's capacity, and is brought up to date.
     """
     load = family.no_load() if load is None else load
+    if family.is_count and score is by_gain:
+        choice = lazy_choice(kernel, family.allowed, min(most, kernel.n), least, floor)
+        if choice is not None:
+            return choice
     active = _Active(kernel, family, min(most, kernel.n), score)
     while True:
         if active.count == most:
-            reason = _FULL
+            reason = FULL
             break
         place, _ = active.best(load, floor)
         if place < 0:
             place, _ = active.best(load, -np.inf)
-            reason = _FULL if place < 0 else _RANK
+            reason = FULL if place < 0 else RANK
             break
         if active.squared[place] <= least:
-            reason = _NO_GAIN
+            reason = NO_GAIN
             break
         family.add(load, active.choose(place))
     _require_psd(kernel, active)
@@ -180,7 +178,7 @@ def greedy_choice(
 def _require_psd(kernel, active):
     kernel.require_valid()
     lowest = active.squared.min(initial=0.0)
-    if np.isnan(lowest) or lowest < -_INDEFINITE * kernel.diagonal.max():
+    if np.isnan(lowest) or lowest < -INDEFINITE * kernel.diagonal.max():
         i = int(active.items[np.argmin(active.squared)])
         raise ValueError(
             f"L is not positive semidefinite: the squared gain of item {i} fell to {lowest:g}; "
@@ -198,7 +196,7 @@ def exactly(kernel: Any, family: Any, size: Any) -> Any:
     while items.size < size:
         rest = family.without(items)
         new, _, reason = greedy_choice(kernel, rest, size - items.size, -1.0, floor, load)
-        if not new.size and reason == _FULL:
+        if not new.size and reason == FULL:
             return family.some(size), (
                 f"{size} items, as asked: nothing fits beside the {items.size} of the greedy choice, these are others"
             )
@@ -329,6 +327,6 @@ def described(kernel: Any, family: Any, items: Any, size: Any, message: Any, bou
     value, gains = log_det_and_gains(kernel, items)
     bound = hadamard_bound(kernel, family, size) if bound is None else bound
     most = family.most
-    if size is None and items.size < most and message == _MESSAGES[_NO_GAIN]:
+    if size is None and items.size < most and message == _MESSAGES[NO_GAIN]:
         message = f"{items.size} of at most {most} items: {message}"
     return {"value": value, "gains": gains, "bound": max(bound, value), "message": message}

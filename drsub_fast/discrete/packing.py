@@ -55,6 +55,19 @@ class Packing:
 
     def __init__(self, rows: Any, weights: Any, capacity: Any, upper: Any, most: Any = None) -> None:
         self.n = upper.size
+        self.allowed = upper >= 1.0 - 1e-9
+        if rows.shape[1]:
+            self._set_rows(rows, weights, capacity)
+        else:
+            self.rows, self.weights, self.capacity = rows, weights, np.full(1, np.inf)
+        self.most = int(self.allowed.sum())
+        if most is not None:
+            self.most = min(self.most, most)
+        if self.rows.shape[1] and self.n:
+            self.most = min(self.most, self._most_by_rows())
+
+    def _set_rows(self, rows, weights, capacity):
+        """The rows that can be overloaded, and the items that fit by themselves."""
         slack = _SLACK * np.maximum(capacity, 1e-300)
         totals = np.bincount(rows.ravel(), weights.ravel(), minlength=capacity.size + 1)
         binds = totals > np.append(capacity + slack, np.inf)
@@ -64,12 +77,7 @@ class Packing:
         self.rows = np.where(binds[rows], rows, free)
         self.weights = np.where(binds[rows], weights, 0.0)
         self.capacity = np.append(capacity + slack, np.inf)
-        self.allowed = (upper >= 1.0 - 1e-9) & self.fit(self.no_load(), np.arange(self.n))
-        self.most = int(self.allowed.sum())
-        if most is not None:
-            self.most = min(self.most, most)
-        if self.rows.shape[1] and self.n:
-            self.most = min(self.most, self._most_by_rows())
+        self.allowed &= self.fit(self.no_load(), np.arange(self.n))
 
     @property
     def is_count(self) -> bool:
@@ -115,6 +123,8 @@ class Packing:
 
     def add(self, load: Any, item: Any, sign: float = 1.0) -> None:
         """Brings the loads up to date when an item joins (or, with sign -1, leaves)."""
+        if self.is_count:
+            return
         np.add.at(load, self.rows[item], sign * self.weights[item])
 
     def fit(self, load: Any, items: Any) -> bool:

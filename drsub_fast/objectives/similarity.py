@@ -30,7 +30,7 @@ _SKEW = 1e-10
 #: Entries of a row that was read which are compared with those of the column: all up to this n, beyond it as many as
 #: the second number says, evenly spread, and those of all rows read. A column is a cache miss an entry: all of them
 #: would double the time of 50 greedy choices at n = 8000.
-_ALL_COMPARED, _COMPARED = 1024, 64
+_ALL_COMPARED, _COMPARED = 1024, 32
 #: A negative eigenvalue, relative to the largest, that counts as rounding.
 _INDEFINITE = 1e-8
 
@@ -80,8 +80,14 @@ class ItemKernel:
             )
         return vectors * np.sqrt(values.clip(0.0))
 
-    def require_valid(self) -> None:
-        """Raise ValueError if an entry that `row` has read is not finite or not symmetric (default: they are)."""
+    def matrix(self) -> Any:
+        """L as a C-contiguous array that is there anyway, to be read only, or None."""
+
+    def require_valid(self, items: Any = ()) -> None:
+        """Raise ValueError if an entry that `row` has read is not finite or not symmetric (default: they are).
+
+        ``items`` are rows that were read otherwise.
+        """
 
 
 class FeatureKernel(ItemKernel):
@@ -153,9 +159,8 @@ class MatrixKernel(ItemKernel):
     diagonal: Any
     rank: Any
 
-    def __init__(self, L: Any) -> None:
-        self.L, self.n = L, L.shape[0]
-        self.diagonal = np.array(L.diagonal())
+    def __init__(self, L: Any, diagonal: Any) -> None:
+        self.L, self.n, self.diagonal = L, L.shape[0], diagonal
         self.rank = self.n
         self._read = []
 
@@ -178,8 +183,13 @@ class MatrixKernel(ItemKernel):
         self.require_valid()
         return super().factor()
 
-    def require_valid(self) -> None:
-        items = np.unique(np.fromiter(self._read, np.int64))
+    def matrix(self) -> Any:
+        if scipy.sparse.issparse(self.L):
+            return None
+        return next((L for L in (self.L, self.L.T) if L.flags.c_contiguous and L.flags.aligned), None)
+
+    def require_valid(self, items: Any = ()) -> None:
+        items = np.unique(np.fromiter([*self._read, *items], np.int64))
         self._read = []
         compared = self.n if self.n <= _ALL_COMPARED else _COMPARED
         others = np.unique(np.concatenate([items, np.linspace(0, self.n - 1, compared).astype(np.int64)]))
@@ -293,7 +303,7 @@ def as_kernel_matrix(L: Any) -> Any:
         i = int(bad.argmax())
         what = "negative: L is not positive semidefinite" if np.isfinite(diagonal[i]) else "not finite"
         raise ValueError(f"L[{i}, {i}] = {diagonal[i]:g} is {what}")
-    return MatrixKernel(L)
+    return MatrixKernel(L, diagonal)
 
 
 def _dense(matrix):

@@ -8,7 +8,8 @@ import pytest
 import scipy
 
 import drsub_fast as ds
-from drsub_fast.discrete import exact, greedy
+from drsub_fast.discrete import exact, greedy, lazy
+from drsub_fast.engine import jit
 
 
 def features(rng, n, rank):
@@ -154,6 +155,78 @@ def test_bad_kernels_are_named():
         ds.greedy_map(np.eye(2), ds.Budget(1, np.ones(2)), size=2)
     with pytest.raises(ValueError, match=r"L\[0, 1\] = nan is not finite"):
         ds.greedy_map([[1.0, np.nan], [np.nan, 1.0]], size=2)
+
+
+@pytest.fixture
+def by_kernel(monkeypatch):
+    """The kernel's text as plain Python, whatever is compiled; counts the choices made by it."""
+    monkeypatch.setattr(jit, "COMPILE", "never")
+    monkeypatch.setattr(lazy, "Interpreted", ())
+    made = []
+
+    def counted(*arguments):
+        made.append(lazy.lazy_choice(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(greedy, "lazy_choice", counted)
+    return made
+
+
+def in_numpy(monkeypatch, call):
+    with monkeypatch.context() as patch:
+        patch.setattr(greedy, "lazy_choice", lambda *arguments: None)
+        return call()
+
+
+def test_the_lazy_kernel_makes_the_choice_of_numpy(by_kernel, monkeypatch):
+    rng = np.random.default_rng(21)
+    n = 1100  # the last block is not full
+    B = features(rng, n, 30)
+    upper = np.where(np.arange(n) % 3 == 0, 0.5, 1.0)
+    for scale in (np.linalg.norm(B, axis=1), np.exp(-0.5 * rng.standard_normal(n))):
+        V = 2.0 * B / scale[:, None]
+        L = V @ V.T
+        for ask in (
+            lambda L: ds.greedy_map(L, size=13), lambda L: ds.greedy_map(np.asfortranarray(L), 13),
+            lambda L: ds.greedy_map(L, ds.Budget(11, upper)), lambda L: ds.greedy_map(L, 35, full=True),
+            lambda L: ds.greedy_map(0.01 * L, 9),
+        ):  # fmt: skip
+            before = len(by_kernel)
+            mine, plain = ask(L), in_numpy(monkeypatch, lambda ask=ask: ask(L))
+            assert len(by_kernel) == before + 1
+            assert by_kernel[-1] is not None
+            np.testing.assert_array_equal(mine.items, plain.items)
+            np.testing.assert_allclose(mine.gains, plain.gains, rtol=1e-9)
+            assert mine.message == plain.message
+
+
+def test_of_equal_items_the_lazy_kernel_takes_the_first(by_kernel):
+    L = np.kron(np.diag(np.tile([2.0, 3.0, 2.0, 1.5], 70)), np.ones((4, 4)))
+    result = ds.greedy_map(L, size=100)
+    expected = [4 * b for value in (3.0, 2.0) for b in range(280) if L[4 * b, 4 * b] == value][:100]
+    np.testing.assert_array_equal(result.items, expected)
+    assert by_kernel[-1] is not None
+
+
+@pytest.mark.parametrize("wrong", ["nan", "indefinite", "asymmetric"])
+def test_the_lazy_kernel_leaves_bad_matrices_to_numpy(by_kernel, wrong):
+    B = features(np.random.default_rng(22), 1100, 30)
+    L = B @ B.T
+    first = int(ds.greedy_map(L, size=1).items[0])
+    other = 1033
+    if wrong == "nan":
+        L[first, other] = L[other, first] = np.nan
+    elif wrong == "indefinite":
+        L[first, other] = L[other, first] = 1e3
+    else:
+        L[:, first] += 1.0
+    messages = {
+        "nan": r"L\[\d+\]\[1033\] = nan is not finite",
+        "indefinite": "not positive semidefinite: L",
+        "asymmetric": "L is not symmetric",
+    }
+    with pytest.raises(ValueError, match=messages[wrong]):
+        ds.greedy_map(L, size=3)
 
 
 def test_examples():
