@@ -7,6 +7,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
+from drsub_fast import __version__
 from drsub_fast.engine.jit import cache_folder
 from drsub_fast.engine.threads import worker_count
 
@@ -19,8 +20,9 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any) -> Any:
     """Prints versions, the cache folder and threads."""
-    names = ("drsub_fast", "numpy", "scipy", "numba", "llvmlite", "highspy", "daqp", "matplotlib")
-    lines = [("python", f"{platform.python_version()} on {platform.machine()} {platform.system()}")]
+    names = ("numpy", "scipy", "numba", "llvmlite", "highspy", "daqp", "matplotlib")
+    lines = [("drsub_fast", __version__)]
+    lines.append(("python", f"{platform.python_version()} on {platform.machine()} {platform.system()}"))
     for name in names:
         try:
             lines.append((name, importlib.metadata.version(name)))

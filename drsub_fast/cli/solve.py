@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from drsub_fast._checks import first_few
 from drsub_fast._kinds import OBJECTIVES, SETS
 from drsub_fast.cli.options import add_options, given_options
 from drsub_fast.methods import maximize
@@ -23,7 +26,17 @@ def add_arguments(parser: Any) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("file", type=Path, metavar="FILE", help="problem: .npz, .mat, .mps, .lp, .qplib ..")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result here, .npz or .json")
+    parser.add_argument("--bound", choices=("auto", "cheap", "tight"), default="auto",
+                        help="what the proven bound may cost: as much as the solve (auto), nothing (cheap), or what it "
+                        "takes (tight)")  # fmt: skip
     add_options(parser)
+
+
+def _entries(x, names):
+    """The entries of x that are not 0, largest first, by name."""
+    order = [j for j in np.argsort(-np.abs(x), kind="stable") if x[j] != 0.0]
+    texts = [f"{names[j] if names else f'x[{j}]'} = {x[j]:.6g}" for j in order]
+    return first_few(texts) + (", the others 0" if len(texts) < len(x) else "") if texts else "0"
 
 
 def run(args: Any) -> Any:
@@ -32,12 +45,13 @@ def run(args: Any) -> Any:
         raise ValueError(f"--out {args.out}: the result is written as .npz or .json")
     options = given_options(args)
     problem = read_problem(args.file)
-    result = maximize(problem.f, problem.P, method=args.method, **options)
+    result = maximize(problem.f, problem.P, method=args.method, bound=args.bound, **options)
     ratio = "" if result.ratio != result.ratio else f" (value / bound = {result.ratio:.4f})"
     sign = -1.0 if problem.minimize else 1.0
     for label, text in (
         ("problem", f"{problem.f} over {problem.P}"),
         ("value", f"{sign * result.value:.12g}" + (" (the file minimises)" if problem.minimize else "")),
+        ("x", _entries(problem.to_original(result.x), problem.names)),
         ("fw_gap", f"{result.fw_gap:.3g}"),
         ("lower bound" if problem.minimize else "upper bound", f"{sign * result.upper_bound:.6g}{ratio}"),
         ("guarantee", str(result.guarantee)),

@@ -92,6 +92,20 @@ def test_solve_prints_and_writes_json(quadratic_file, tmp_path, capsys):
         assert word in printed
 
 
+def test_solve_prints_the_point_in_the_words_of_the_file(tmp_path, capsys):
+    path = tmp_path / "p.lp"
+    path.write_text("Maximize\n obj: 2 a + b + [ - a^2 ] / 2\nSubject To\n c: a - b <= 0\nBounds\n 0 <= b <= 1\n"
+                    " 3 <= d <= 4\n 0 <= e <= 1\nEnd\n")  # fmt: skip
+    assert main(["solve", str(path), "--bound", "tight"]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert lines["x"].startswith("d = 3, a = 1, b = 1")
+    assert lines["x"].endswith("the others 0")
+    assert lines["value"] == "2.5"
+    np.savez(tmp_path / "zero.npz", H=-np.eye(2), h=-np.ones(2), upper=np.ones(2))
+    assert main(["solve", str(tmp_path / "zero.npz"), "--bound", "cheap"]) == 0
+    assert "\nx           0\n" in capsys.readouterr().out
+
+
 def test_solve_reads_matlab_files_and_writes_npz(tmp_path, capsys):
     f, P = softmax_uniform(5, 3, seed=2)
     problem, out = tmp_path / "problem.mat", tmp_path / "result.npz"
