@@ -140,7 +140,7 @@ def permuted_starts(monkeypatch):
 
     def permute():
         for module in (multi_start, stack_run):
-            monkeypatch.setattr(module, "start_costs", lambda *given: drawn(*given)[:, ORDER])
+            monkeypatch.setattr(module, "start_costs", lambda *given: np.ascontiguousarray(drawn(*given)[:, ORDER]))
 
     return permute
 
