@@ -145,6 +145,15 @@ def maximize_stacked(
     array([0.55, 1.1 , 1.07])
     >>> r[2].status.name
     'COMPLETED'
+
+    Any executor will do: of processes, ``client.get_executor(pure=False)`` of Dask, ``get_reusable_executor()`` of
+    joblib's loky.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> with ThreadPoolExecutor(2) as executor:
+    ...     r = ds.maximize_stacked(H=[[-1.0, -0.5], [-0.5, -2.0]], h=h, upper=[1.0, 1.0], executor=executor)
+    >>> r.value.round(2)
+    array([0.57, 1.14, 1.5 ])
     """
     began = time.perf_counter()
     settings = stack_settings(

@@ -41,11 +41,6 @@ def serial(count):
     return [ds.frank_wolfe(f, P, max_iter=20).value for f, P in problems(count)]
 
 
-def slow_value(x):
-    time.sleep(0.002)
-    return 1.0 - x @ x, -2.0 * x
-
-
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
 def test_results_are_those_of_single_solves_in_order(n_jobs):
     assert values(ds.maximize_many(problems(40), n_jobs=n_jobs, chunk_size=3, **OPTIONS)) == serial(40)
@@ -237,22 +232,3 @@ def test_an_interrupted_run_returns_and_checkpoints_what_is_done(tmp_path):
     n_results = int(out.split()[0])
     assert 3 <= n_results < 40
     assert len(list(tmp_path.glob("chunk-*.npz"))) >= n_results
-
-
-def test_a_cluster_that_loses_a_worker_loses_nothing():
-    distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
-    f = ds.CallableObjective(slow_value, n=2)
-    batch = [(f, ds.Box([1.0 + i, 1.0]), {"max_iter": 20 + i}) for i in range(30)]
-    expected = [ds.frank_wolfe(f, P, **options).n_iter for f, P, options in batch]
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", protocol="tcp") as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        workers = list(client.run(os.getpid).values())
-        executor = client.get_executor()
-        stream = ds.maximize_iter(batch, method="frank-wolfe", executor=executor, n_jobs=2, chunk_size=2)
-        results = [next(stream)]
-        os.kill(workers[0], signal.SIGKILL)
-        results += stream
-    assert [r.n_iter for r in results] == expected
-    assert all(r.status is not ds.Status.FAILED for r in results)
