@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_real, as_vector
-from drsub_fast.engine.clock import OutOfTime, last_moment, now, until
+from drsub_fast.engine.clock import OutOfTime, last_moment, now, require_time, until, untimed
 from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
@@ -49,6 +49,10 @@ _DNN_GAP = 1e-7
 
 #: Part of the gaps that is added for the rounding of the products behind them.
 _SAFETY = 1e-9
+
+#: Operations of a gradient up to which the linear bound is had whatever the time: 2 to 5 ms of plain Python with the
+#: linear program of a dozen variables.
+_ANYWAY = 2e4
 
 #: Starts of the local solve that looks for a good point where none is given.
 _SOLVES = 4
@@ -275,7 +279,10 @@ def _proved(f, P, value, x, gap, allowance):
     upper = solver_upper(f, P)
     best = term_bound(f, P)
     try:
-        best = min(best, linear_bound(f, P))
+        # A few milliseconds of a small problem are spent anyway, so that some bound there is.
+        with untimed() if f.compiled and f.operations <= _ANYWAY else until(None):
+            best = min(best, linear_bound(f, P))
+        require_time()
         if x is None:
             x, found = _good_point(f, P, upper, allowance)
         else:

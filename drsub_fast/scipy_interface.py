@@ -1,6 +1,7 @@
 """The package's methods under `scipy.optimize.minimize`."""
 
 import inspect
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,8 +26,9 @@ STATUS_NUMBERS = {
     Status.NODE_LIMIT: 1, Status.TIME_LIMIT: 3, Status.INTERRUPTED: 4, Status.NON_FINITE: 5, Status.FAILED: 6,
     Status.CALLBACK: 99,
 }  # fmt: skip
-#: The status of a run whose answer breaks a constraint that was given as a function.
-BROKEN_CONSTRAINT = 7
+#: The status of a run whose answer breaks a constraint that was given as a function, and of one whose ``jac`` is not
+#: the gradient of ``fun``.
+BROKEN_CONSTRAINT, WRONG_GRADIENT = 7, 8
 
 #: Options of SciPy's L-BFGS-B, SLSQP and trust-constr that mean nothing to the methods of this package.
 _WITHOUT_EFFECT = (
@@ -36,6 +38,8 @@ _WITHOUT_EFFECT = (
 
 #: Relative step of a difference, and part of a constraint's size by which an answer may break it.
 _STEP, _FEASIBLE = 1.5e-8, 1e-6
+#: Part of a line by which a difference along it steps to each side, and part of its size by which ``jac`` may differ.
+_PROBE, _DISAGREEMENT = 1e-4, 1e-2
 
 
 class _Minimized:
@@ -71,6 +75,20 @@ class _Minimized:
                 moved[j] = np.clip(x[j] + step, self.lower[j], self.upper[j])
                 gradient[j] = (self.value_at(moved) - value) / (moved[j] - x[j])
         return gradient
+
+    def wrong_gradient(self, x):
+        """What is wrong with ``jac`` half-way from x to the centre of the box, in words; "" if nothing is seen."""
+        if not callable(self.jac):
+            return ""
+        move = 0.5 * (self.lower + self.upper) - x
+        middle = np.clip(x + 0.5 * move, self.lower, self.upper)
+        parts = self.jacobian(middle, math.nan) * move
+        ends = [self.value_at(np.clip(middle + t * move, self.lower, self.upper)) for t in (-_PROBE, _PROBE)]
+        difference, size = (ends[1] - ends[0]) / (2.0 * _PROBE), np.abs(parts).sum()
+        allowed = _DISAGREEMENT * (size + abs(difference)) + 1e-12 * max(map(abs, ends)) / _PROBE
+        if not math.isfinite(difference + size) or abs(difference - parts.sum()) <= allowed:
+            return ""
+        return f"jac is not the gradient of fun: along one line it says {parts.sum():.4g}, differences {difference:.4g}"
 
     def __call__(self, y):
         x = self.point(y)
@@ -205,6 +223,8 @@ class ScipyMethod:
                 status = BROKEN_CONSTRAINT
                 message = f"{constraint.name} is broken at the answer, though it looked linear: {message}"
                 break
+        if wrong := minimized.wrong_gradient(x):
+            status, message = WRONG_GRADIENT, f"{wrong}; {message}"
         if disp:
             print(f"{message}\n  value: {value:.10g}, iterations: {result.n_iter}, calls of fun: {minimized.nfev}")
         return scipy.optimize.OptimizeResult(
@@ -242,9 +262,9 @@ def scipy_method(method: str = "auto") -> Callable[..., Any]:
         stop at, in units of fun; ``gtol``, the same by the largest entry of the projected gradient; ``eps``; ``disp``.
 
         The `OptimizeResult` has SciPy's fields x, fun, jac, nit, nfev, njev, maxcv, success, status (0 for success, 1
-        for the limit of iterations, 3 time limit, 4 interrupted, 5 not finite, 6 failed, 7 a constraint
-        that was not linear after all, 99 stopped by the callback) and message, and from here fw_gap, lower_bound,
-        guarantee (of the maximisation of -fun) and method.
+        for the limit of iterations, 3 time limit, 4 interrupted, 5 not finite, 6 failed, 7 a constraint that was not
+        linear after all, 8 a ``jac`` that differences of ``fun`` contradict, 99 stopped by the callback) and message,
+        and from here fw_gap, lower_bound, guarantee (of the maximisation of -fun) and method.
 
     Raises
     ------

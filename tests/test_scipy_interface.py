@@ -8,7 +8,7 @@ import scipy.sparse
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, OptimizeResult, OptimizeWarning, minimize
 
 import drsub_fast as ds
-from drsub_fast.scipy_interface import BROKEN_CONSTRAINT
+from drsub_fast.scipy_interface import BROKEN_CONSTRAINT, WRONG_GRADIENT
 
 METHOD = ds.scipy_method("fully-corrective-frank-wolfe")
 
@@ -172,6 +172,33 @@ def test_a_constraint_that_only_looked_linear_is_a_failure():
     assert (result.success, result.status) == (False, BROKEN_CONSTRAINT)
     assert "constraint 0 is broken" in result.message
     assert result.maxcv == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("wrong", ["sign", "size", "one entry", "another function"])
+def test_a_jac_that_differences_of_fun_contradict_is_a_failure(wrong):
+    fun, jac, A, b = quadratic()
+    jacs = {
+        "sign": lambda x: -jac(x), "size": lambda x: 2.0 * jac(x), "one entry": lambda x: jac(x) + 2.0 * np.eye(4)[1],
+        "another function": lambda x: 2.0 * x - 1.0,
+    }  # fmt: skip
+    options = {"bounds": [(0, 1)] * 4, "constraints": LinearConstraint(A, ub=b), "method": METHOD}
+    right = minimize(fun, np.zeros(4), jac=jac, **options)
+    assert right.success
+    result = minimize(fun, np.zeros(4), jac=jacs[wrong], **options)
+    assert (result.success, result.status) == (False, WRONG_GRADIENT)
+    assert result.message.startswith("jac is not the gradient of fun: along one line it says ")
+
+
+def test_scales_constants_kinks_and_missing_values_are_no_contradiction():
+    fun, jac, A, b = quadratic()
+    options = {"bounds": [(0, 1)] * 4, "constraints": LinearConstraint(A, ub=b), "method": METHOD}
+    assert minimize(lambda x: 1e9 * fun(x) + 1e15, np.zeros(4), jac=lambda x: 1e9 * jac(x), **options).success
+    kinked = minimize(
+        lambda x: fun(x) + np.abs(x - 0.3).sum(), np.zeros(4), jac=lambda x: jac(x) + np.sign(x - 0.3), **options
+    )
+    assert kinked.status != WRONG_GRADIENT
+    half = minimize(lambda x: fun(x) if (A @ x <= b + 1e-9).all() else np.nan, np.zeros(4), jac=jac, **options)
+    assert half.success
 
 
 def test_what_is_not_used_is_named():

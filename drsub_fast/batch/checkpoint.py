@@ -157,11 +157,15 @@ def _agreed(manifest, inputs, layout):
 
 def _write(path, write):
     partial = path.with_name(f"{path.name}.partial")
-    with open(partial, "wb") as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    try:
+        with open(partial, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:  # a full disk does not say which
+        error.filename = error.filename or str(path)
+        raise
 
 
 def _lock(folder):

@@ -12,7 +12,7 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -196,8 +196,12 @@ def open_table(path: str | Path, beside: str | Path | None = None) -> Iterator[A
         with open(beside, "rb") as whole:
             os.fsync(whole.fileno())
         os.replace(beside, path)
+    except OSError as error:  # a full disk does not say which
+        error.filename = error.filename or str(path)
+        raise
     finally:
-        table.close()
+        with suppress(OSError):  # what could not be written cannot be now
+            table.close()
         beside.unlink(missing_ok=True)
 
 

@@ -1,5 +1,6 @@
 """``drsub-fast batch``: solves many problems from files."""
 
+import errno
 import logging
 import shutil
 import sys
@@ -26,6 +27,9 @@ from drsub_fast.problems.files import PROBLEM_FILES, kind_of_file, read_problem
 from drsub_fast.result import Status
 
 FAILURES, INTERRUPTED = 1, 130
+
+#: Errors of a disk, or of a user's share of it, that is full.
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 #: Results of problem files that are written to the table at a time.
 _ROWS = 1000
@@ -204,6 +208,10 @@ def run(args: Any) -> Any:
         tally.show(time.perf_counter() - began)
         print(f"drsub-fast: interrupted; --resume goes on from {folder}", file=sys.stderr)
         return INTERRUPTED
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            print(f"drsub-fast: --resume goes on from {folder} once there is room", file=sys.stderr)
+        raise
     shutil.rmtree(folder)
     tally.show(time.perf_counter() - began)
     print(f"{'results':14}{args.out}")

@@ -278,8 +278,10 @@ def _replacing(path):
             yield stream
         os.chmod(beside, 0o666 & ~_umask())
         os.replace(beside, path)
-    except BaseException:
+    except BaseException as error:
         os.unlink(beside)
+        if isinstance(error, OSError):  # a full disk does not say which
+            error.filename = error.filename or str(path)
         raise
 
 

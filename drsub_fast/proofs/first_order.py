@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast._checks import as_real
-from drsub_fast.engine.clock import now
+from drsub_fast.engine.clock import OutOfTime, is_limited, now, thread_time_left
 from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.proofs.program import interval_bound, magnitude, unit_form
 from drsub_fast.proofs.safe_bound import relaxation, safe_bound
@@ -40,8 +40,8 @@ _SCALE = 4.0
 _RELAX, _PENALTY, _CHANGE, _UNBALANCED, _REBALANCE = 1.8, 0.1, 1.6, 5.0, 50
 #: The penalty is fixed after this many steps: a method whose penalty changes for ever need not converge.
 _SETTLED = 4000
-#: Steps between bounds.
-_EVERY = 25
+#: Steps between bounds, and steps that take as long as a bound and one step more, at most.
+_EVERY, _BOUND_STEPS = 25, 4
 #: The bound is as good as the relaxation's when it is within this part of the gap asked for.
 _AT_LIMIT = 0.1
 _MAX_STEPS = 20_000
@@ -89,7 +89,7 @@ class _Lift:
 
 
 def multipliers(data: Any, every: int = _EVERY) -> Generator[Any, None, None]:
-    """Yields `Progress` after every few steps, without end.
+    """Yields `Progress` after every few steps, and once more just before the time of the thread ends.
 
     Parameters
     ----------
@@ -125,6 +125,7 @@ def multipliers(data: Any, every: int = _EVERY) -> Generator[Any, None, None]:
     U, T = np.zeros_like(X), np.zeros_like(Y)
     penalty = _PENALTY
     steps = 0
+    began = now()
     while True:
         steps += 1
         right = X - U + C / penalty + lift.adjoint(Y - T)
@@ -139,7 +140,10 @@ def multipliers(data: Any, every: int = _EVERY) -> Generator[Any, None, None]:
         T += _RELAX * VZ + (1.0 - _RELAX) * Y
         Y = np.maximum(T, 0.0)
         T -= Y
-        report, balance = steps % every == 0, steps % _REBALANCE == 0 and steps <= _SETTLED
+        # A bound takes as long as a few steps.
+        is_last = is_limited() and thread_time_left() < _BOUND_STEPS * (now() - began) / steps
+        report = is_last or steps % every == 0
+        balance = steps % _REBALANCE == 0 and steps <= _SETTLED
         if not (report or balance):
             continue
         primal = np.hypot(np.linalg.norm(Z - X), np.linalg.norm(VZ - Y))
@@ -149,6 +153,8 @@ def multipliers(data: Any, every: int = _EVERY) -> Generator[Any, None, None]:
             lifted = Z * np.outer(scale, scale)
             objective = size * float(np.vdot(C, Z))
             yield Progress(steps, objective, size * float(max(primal, dual)), lifted, W)
+        if is_last:
+            return
         if balance and max(primal, dual) > _UNBALANCED * min(primal, dual):
             factor = _CHANGE if primal > dual else 1.0 / _CHANGE
             penalty *= factor
@@ -217,6 +223,6 @@ def first_order_bound(
                 break
             if progress.steps >= max_steps or now() >= deadline:
                 break
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OutOfTime):
         pass
     return float(bound)

@@ -82,11 +82,11 @@ def first_order_steps(problem: Any) -> Generator[Any, None, None]:
     constant = f.params.c + form.constant
     # A step is an eigendecomposition, four products of matrices of order N and the lift to all products of rows.
     price = _EVERY * (18 * N**3 + 4 * N * L**2 + 40 * CALL) + 20 * N**3 + 4 * N * L**2
-    yield constant + data.linear, price
+    yield constant + data.linear, price, price / _EVERY
     best = data.linear
     for count, progress in enumerate(multipliers(data, _EVERY)):
         best = min(best, safe_bound(data, progress.W).bound)
-        yield constant + best, price
+        yield constant + best, price, price / _EVERY
         near = max(progress.residual, best - progress.objective)
         if near <= _CLOSE * max(np.abs(constant + best), 1e-3 * np.abs(form.h).max(initial=0.0)) or count >= _BOUNDS:
             return

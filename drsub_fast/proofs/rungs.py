@@ -1,8 +1,9 @@
 """A ladder of upper bounds for one problem, climbed as far as time, counted operations or the wish for more go.
 
 A rung is a generator for one kind of problem. It yields pairs (bound, price): a bound that holds for all points of the
-set, infinite where it has none yet, and the number of operations that its next step takes. Where it does not apply it
-yields nothing. Prices are multiplications and additions, with `CALL` for each call of numpy.
+set, infinite where it has none yet, and the number of operations that its next step takes; as a third number, how many
+of them come before it has a bound if its time is over then. Where it does not apply it yields nothing. Prices are
+multiplications and additions, with `CALL` for each call of numpy.
 """
 
 import math
@@ -28,6 +29,10 @@ _LEAST_PART, _PATIENCE, _FEW_STEPS = 0.1, 1e9, 64
 #: Operations a second that a step is expected to reach at most, when the clock is to be kept.
 SPEED = 2e9
 
+#: The speed of a step is that of the last one if that was at least this part of it. Before the first-order method's
+#: steps on 100 variables there is one of a hundredth of their price, mostly a call of HiGHS, of a tenth of their speed.
+_ALIKE = 0.5
+
 
 class Allowance:
     """What may still be spent: operations, and seconds until a deadline on the clock of `drsub_fast.engine.clock`."""
@@ -43,20 +48,22 @@ class Allowance:
         """The steps to come are of another kind, whose speed is not known."""
         self._last = None
 
-    def spend(self, price: Any) -> Any:
-        """Takes the price of a step off; False where it is not to be had."""
-        if price > self.operations or (self.deadline is not None and self._is_late(price)):
+    def spend(self, price: Any, least: Any = None) -> Any:
+        """Takes the price of a step off; False where it, or the ``least`` part of it in time, is not to be had."""
+        if price > self.operations or (self.deadline is not None and self._is_late(price, least or price)):
             return False
         self.operations -= price
         return True
 
-    def _is_late(self, price):
-        """Whether a step would end after the deadline, at the speed of the last one."""
-        time, speed = now(), SPEED
+    def _is_late(self, price, least):
+        """Whether the least part of a step would end after the deadline, at the speed of the last one."""
+        time, seconds = now(), least / SPEED
         if self._last is not None:
-            speed = min(speed, self._last[1] / max(time - self._last[0], 1e-9))
+            took, paid = time - self._last[0], self._last[1]
+            # Of a far smaller step most time may be what surrounds its operations: it says nothing of the speed.
+            seconds = max(seconds, took * least / paid) if paid >= _ALIKE * least else took + seconds
         self._last = time, price
-        return time + price / speed >= self.deadline
+        return time + seconds >= self.deadline
 
 
 def climb(rungs: Any, problem: Any, best: Any, target: Any, allowance: Any) -> Any:
@@ -68,11 +75,11 @@ def climb(rungs: Any, problem: Any, best: Any, target: Any, allowance: Any) -> A
         for rung in rungs:
             allowance.begin()
             spent, look, open_gap = 0.0, _FEW_STEPS, math.inf
-            for step, (bound, price) in enumerate(rung(problem)):
+            for step, (bound, price, *least) in enumerate(rung(problem)):
                 best = min(best, bound)
                 if best <= target:
                     return best
-                if not allowance.spend(price):
+                if not allowance.spend(price, *least):
                     break
                 require_time()
                 spent += price

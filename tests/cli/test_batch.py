@@ -1,6 +1,7 @@
 """drsub-fast batch: stacks, folders, failures, resuming."""
 
 import argparse
+import errno
 import io
 import os
 import signal
@@ -252,6 +253,28 @@ def test_a_run_that_was_stopped_is_resumed_only_when_asked(tmp_path):
     assert command(*options, "--resume") == 0
     with np.load(tmp_path / "out.npz") as table:
         assert np.array_equal(table["value"], expected(arrays).value)
+
+
+@pytest.mark.parametrize("suffix", ["npz", "parquet"])
+def test_a_full_disk_is_said_with_its_file_and_the_run_can_be_resumed(suffix, tmp_path, monkeypatch, capsys):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    np.savez(tmp_path / "stack.npz", **stack())
+    out, folder = tmp_path / f"out.{suffix}", tmp_path / f"out.{suffix}.checkpoint"
+    with monkeypatch.context() as full:
+
+        def no_room(*arguments):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        full.setattr(os, "fsync", no_room)
+        with pytest.raises(OSError, match=f"No space left on device: '{folder}") as caught:
+            command(tmp_path / "stack.npz", "--out", out)
+        assert caught.value.errno == errno.ENOSPC
+    assert f"--resume goes on from {folder}" in capsys.readouterr().err
+    assert not out.exists()
+    assert command(tmp_path / "stack.npz", "--out", out, "--resume") == 0
+    assert out.exists()
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("out", ["out.csv", "out"])

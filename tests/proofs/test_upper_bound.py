@@ -9,8 +9,12 @@ import scipy
 
 import drsub_fast as ds
 from drsub_fast import certificates
+from drsub_fast.engine import clock
 from drsub_fast.proofs import covering, item_sets, softmax_relaxations
+from drsub_fast.proofs.first_order import multipliers
+from drsub_fast.proofs.program import quadratic_program, unit_form
 from drsub_fast.proofs.rungs import Problem
+from drsub_fast.proofs.safe_bound import relaxation
 from drsub_fast.proofs.softmax_branching import seen_from, softmax_branching_steps
 
 
@@ -105,6 +109,33 @@ def test_no_feasible_point_is_above_a_bound(kind):
         assert np.isfinite(bounds).all()
         below += min(bounds) < best - 1e-12 * max(1.0, abs(best))
     assert below == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_small_problem_has_a_bound_however_late_it_is(kind, monkeypatch):
+    random = np.random.default_rng(7)
+    seconds = itertools.count(step=1.0)
+    monkeypatch.setattr(clock, "clock", lambda: next(seconds))
+    for _ in range(5):
+        f, P = kind(random, 4), random_set(random, 4)
+        bound = certificates.upper_bound(f, P, time_limit=1e-5)
+        assert max(f.value(np.minimum(x, 1.0)) for x in feasible_points(random, P, 60)) <= bound < np.inf
+
+
+@pytest.mark.parametrize("limit", [60.0, 200.0, 1000.0])
+def test_the_first_order_method_ends_with_a_bound_in_time(limit, monkeypatch):
+    random = np.random.default_rng(3)
+    H = -random.random((24, 24))
+    program = quadratic_program(ds.Quadratic(H + H.T, 12.0 * random.random(24)), ds.Budget(6.0, np.ones(24)))
+    data = relaxation(unit_form(program, program.lower, program.upper))
+    seconds = itertools.count(step=1.0)
+    monkeypatch.setattr(clock, "clock", lambda: next(seconds))
+    with clock.until(limit):
+        ends = [progress.steps for progress in multipliers(data)]
+        assert 0.0 < clock.thread_time_left() < 0.5 * limit
+    # One report every 25 steps, and one more, with a bound of its own, when the time is nearly over.
+    assert ends[:-1] == list(range(25, 25 * len(ends), 25))
+    assert 25 * (len(ends) - 1) < ends[-1] < 25 * len(ends)
 
 
 @pytest.mark.parametrize("kind", [cut, coverage, flid, table])
