@@ -1,10 +1,11 @@
 """Pipage: a fractional point becomes a 0/1 vector by moves along lines on which the constraint stays as tight.
 
-A rule says which end of a line to go to: `rising_end` and `better_end` keep the value of f, `RandomEnd` keeps the
+A rule says which end of a line to go to: `RisingEnd` and `better_end` keep the value of f, `RandomEnd` keeps the
 expectation of every entry.
 
 Items of disjoint groups (a budget, a partition matroid, a knapsack) move in pairs within a group, along
-e_i / w_i - e_j / w_j, until one of them is 0 or 1; the other meets the next fractional item of its group. Edges of a
+e_i / w_i - e_j / w_j, until one of them is 0 or 1; the other meets the next fractional item of its group. Where a rule
+asks for the gradient of f, many pairs of a large group move at once, and f is looked at afterwards. Edges of a
 bipartite graph move along a cycle, or a path between two nodes of fractional degree 1, of fractional edges: t onto
 its odd and -t onto its even edges. Items of nested sets move in pairs within the innermost sets first; the one that is
 left fractional goes on to the set around.
@@ -25,6 +26,13 @@ from drsub_fast.sets.matching import MatchingPolytope
 
 #: Distance from 0 or 1 below which an entry counts as integral.
 INTEGRAL = 1e-9
+#: Fractional items of a group from which many pairs move at a time: one out of so many items goes up. From x = k / n,
+#: values after one of 2, 4, 8, 16, and after single pairs: 30 of 1000 by facility location 541, 555, 554, 555 and 543,
+#: a cut of 300 nodes 3145, 3300, 3328, 3340 and 3155; gradients for 50 of 3000 by facility location 30, 45, 67, 105 and
+#: 2951 (0.8, 1.0, 1.0, 1.6 and 21.5 s).
+_MANY, _PART = 32, 8
+#: Part of a value that is rounding.
+_ROUNDING = 1e-13
 
 
 def can_pipage(P: FeasibleSet) -> bool:
@@ -73,15 +81,16 @@ def better_end(g: Any) -> Any:
     return choose
 
 
-def rising_end(g: Any) -> Any:
+class RisingEnd:
     """The end towards which f rises at x: f is convex along the line, so it is no less there than at x."""
 
-    def choose(x, items, direction, room_up, room_down):
-        if room_up == 0.0 or room_down == 0.0:
-            return room_down == 0.0
-        return g.value_and_gradient(x)[1][items] @ direction >= 0.0
+    def __init__(self, g: Any) -> None:
+        self.g = g
 
-    return choose
+    def __call__(self, x: Any, items: Any, direction: Any, room_up: float, room_down: float) -> bool:
+        if room_up == 0.0 or room_down == 0.0:
+            return bool(room_down == 0.0)
+        return bool(self.g.value_and_gradient(x)[1][items] @ direction >= 0.0)
 
 
 class RandomEnd:
@@ -160,6 +169,8 @@ def _paired(choose, x, members, weights):
     if isinstance(choose, RandomEnd) and len(members) > 1:
         left = _random_pairs(x, np.array(members, dtype=np.int64), weights, choose.rng.random(len(members)), INTEGRAL)
         return [left] if left >= 0 else []
+    if isinstance(choose, RisingEnd) and len(members) >= _MANY:
+        members = _merged(choose.g, x, np.array(members, dtype=np.int64), weights)
     while len(members) > 1:
         i, j = members[-2:]
         direction = np.array([1.0 / weights[i], -1.0 / weights[j]])
@@ -168,6 +179,32 @@ def _paired(choose, x, members, weights):
         _go(choose, x, np.array([i, j]), direction, room_up, room_down)
         members = members[:-2] + [a for a in (i, j) if 0.0 < x[a] < 1.0]
     return members
+
+
+def _merged(g, x, members, weights):
+    """Many pairs at a time, in place, the items of largest slope with those of least; the items left, fewer than _MANY.
+
+    Along many lines at once f need not be convex, so it is looked at, and where it fell, fewer pairs are tried from the
+    same point: along a single one it does not fall.
+    """
+    value, grad = g.value_and_gradient(x)
+    count = members.size
+    while members.size >= _MANY:
+        count = max(min(count, members.size // _PART), 1)
+        order = members[np.argsort(-grad[members] / weights[members], kind="stable")]
+        up, down = order[:count], order[: -count - 1 : -1]
+        load = np.minimum((1.0 - x[up]) * weights[up], x[down] * weights[down])
+        trial = x.copy()
+        _move(trial, up, 1.0 / weights[up], load)
+        _move(trial, down, -1.0 / weights[down], load)
+        new_value, new_grad = g.value_and_gradient(trial)
+        if new_value < value - _ROUNDING * abs(value) and count > 1:
+            count = max(count // 4, 1)
+            continue
+        x[order] = trial[order]
+        value, grad, count = new_value, new_grad, 2 * count
+        members = members[(x[members] > 0.0) & (x[members] < 1.0)]
+    return members.tolist()
 
 
 @kernel

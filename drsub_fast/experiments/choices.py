@@ -78,7 +78,7 @@ def races(sizes: Iterable[int] = SIZES, k: int = CHOSEN, continuous_up_to: int =
         given = {"features": features, "quality": quality, "size": k}
         ways = {
             "greedy, plain numpy": lambda: (plain_greedy(features, quality, k), np.nan),
-            "greedy_map": lambda: _worth(greedy_map(**given)),
+            "greedy_map, lazy": lambda: _worth(greedy_map(**given)),
             "map_dpp": lambda: _worth(map_dpp(**given)),
         }
         if n <= continuous_up_to:
@@ -202,9 +202,9 @@ def reproduce(folder: str | Path, quick: bool = False) -> tuple[str, list[Path]]
         The figures.
     """
     sizes = [n for n in SIZES if n <= 10_000] if quick else SIZES
-    if not quick:  # kernels are compiled on a small problem, so that the times are those of the methods
+    if not quick:  # kernels are compiled on the smallest problem, so that the times are those of the methods
         with compiling():
-            list(races([200], continuous_up_to=200))
+            list(races(sizes[:1]))
     rows = list(races(sizes, continuous_up_to=0 if quick else CONTINUOUS_UP_TO))
     paths = []
     if importlib.util.find_spec("matplotlib") is not None:

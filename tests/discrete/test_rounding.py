@@ -73,6 +73,36 @@ def test_pipage_loses_nothing_on_a_multilinear_extension():
             assert result.n_values <= N + 2
 
 
+def test_many_pairs_at_a_time_lose_nothing_either():
+    rng = np.random.default_rng(21)
+    n = 90
+    A = np.triu(rng.random((n, n)) * (rng.random((n, n)) < 0.1), 1)
+    weights = 0.5 + rng.random(n)
+    for f in (
+        ds.Multilinear.coverage([set(rng.integers(0, 60, 4).tolist()) for _ in range(n)]),
+        ds.Multilinear.facility_location(rng.random((n, 50)) ** 4), ds.Multilinear.cut(A + A.T),
+    ):  # fmt: skip
+        for P in (ds.Budget(6, np.ones(n)), ds.PartitionMatroid(np.arange(n) % 2, [40, 3])):
+            x = np.mean([P.lmo(rng.random(n)) for _ in range(40)], axis=0)
+            result = ds.round_solution(f, P, x, "pipage")
+            assert is_a_set_of(P, result)
+            assert result.value >= f.value(x) - 1e-9
+            assert result.n_values <= 0.8 * np.count_nonzero((x > 0.0) & (x < 1.0))  # one for every item otherwise
+        P = ds.Knapsack(weights, 5.0, np.ones(n))
+        x = np.mean([P.lmo(rng.random(n)) for _ in range(40)], axis=0)
+        result = ds.round_solution(f, P, x, "pipage")
+        assert weights[result.items].sum() <= 5.0 * (1 + 1e-9)
+        assert result.lost <= max(f.value(row) for row in np.eye(n)) + 1e-9  # at most the item that was left over
+
+
+def test_where_many_pairs_would_lose_fewer_move():
+    # Half of the items are copies of each other: each of them rises, not all together.
+    f = ds.Multilinear.coverage([{0, 1, 2} if j < 40 else {j} for j in range(80)])
+    x = np.where(np.arange(80) < 40, 0.05, 0.5)
+    result = ds.round_solution(f, ds.Budget(22, np.ones(80)), x, "pipage")
+    assert result.value >= f.value(x) - 1e-9
+
+
 def test_randomized_rounding_keeps_the_marginals():
     rng = np.random.default_rng(3)
     for P in bipartite_sets(rng)[2:4]:
