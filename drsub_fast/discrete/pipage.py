@@ -1,14 +1,14 @@
 """Pipage: a fractional point becomes a 0/1 vector by moves along lines on which the constraint stays as tight.
 
-A rule says which end of a line to go to: `RisingEnd` and `better_end` keep the value of f, `RandomEnd` keeps the
-expectation of every entry.
+A rule says which end of a line to go to: `RisingEnd` and `BetterEnd` look at f, `RandomEnd` keeps the expectation of
+every entry.
 
 Items of disjoint groups (a budget, a partition matroid, a knapsack) move in pairs within a group, along
 e_i / w_i - e_j / w_j, until one of them is 0 or 1; the other meets the next fractional item of its group. Where a rule
-asks for the gradient of f, many pairs of a large group move at once, and f is looked at afterwards. Edges of a
-bipartite graph move along a cycle, or a path between two nodes of fractional degree 1, of fractional edges: t onto
-its odd and -t onto its even edges. Items of nested sets move in pairs within the innermost sets first; the one that is
-left fractional goes on to the set around.
+looks at f, many pairs of a large group move at once, and f is looked at afterwards. Edges of a bipartite graph move
+along a cycle, or a path between two nodes of fractional degree 1, of fractional edges: t onto its odd and -t onto its
+even edges. Items of nested sets move in pairs within the innermost sets first; the one that is left fractional goes on
+to the set around.
 """
 
 from typing import Any
@@ -67,22 +67,28 @@ def pipage(P: FeasibleSet, x: Any, choose: Any) -> Any:
     raise UnsupportedError(f"pipage cannot treat a {type(P).__name__}; it treats groups, nested sets and matchings")
 
 
-def better_end(g: Any) -> Any:
-    """The end of larger value."""
+class BetterEnd:
+    """The end of larger value, for f of any kind."""
 
-    def choose(x, items, direction, room_up, room_down):
+    #: Whether f is no less at the end than at x.
+    keeps = False
+
+    def __init__(self, g: Any) -> None:
+        self.g = g
+
+    def __call__(self, x: Any, items: Any, direction: Any, room_up: float, room_down: float) -> bool:
         here, values = x[items], []
         for step in (room_up, -room_down):
             _move(x, items, direction, step)
-            values.append(g.value(x))
+            values.append(self.g.value(x))
             x[items] = here
-        return values[0] >= values[1]
-
-    return choose
+        return bool(values[0] >= values[1])
 
 
 class RisingEnd:
     """The end towards which f rises at x: f is convex along the line, so it is no less there than at x."""
+
+    keeps = True
 
     def __init__(self, g: Any) -> None:
         self.g = g
@@ -169,8 +175,8 @@ def _paired(choose, x, members, weights):
     if isinstance(choose, RandomEnd) and len(members) > 1:
         left = _random_pairs(x, np.array(members, dtype=np.int64), weights, choose.rng.random(len(members)), INTEGRAL)
         return [left] if left >= 0 else []
-    if isinstance(choose, RisingEnd) and len(members) >= _MANY:
-        members = _merged(choose.g, x, np.array(members, dtype=np.int64), weights)
+    if isinstance(choose, (RisingEnd, BetterEnd)) and len(members) >= _MANY:
+        members = _merged(choose, x, np.array(members, dtype=np.int64), weights)
     while len(members) > 1:
         i, j = members[-2:]
         direction = np.array([1.0 / weights[i], -1.0 / weights[j]])
@@ -181,12 +187,13 @@ def _paired(choose, x, members, weights):
     return members
 
 
-def _merged(g, x, members, weights):
-    """Many pairs at a time, in place, the items of largest slope with those of least; the items left, fewer than _MANY.
+def _merged(rule, x, members, weights):
+    """Many pairs at a time, in place, the items of largest slope with those of least; the items left.
 
     Along many lines at once f need not be convex, so it is looked at, and where it fell, fewer pairs are tried from the
-    same point: along a single one it does not fall.
+    same point. A single one loses nothing by a rule that keeps the value, and ends the rounds by another one.
     """
+    g = rule.g
     value, grad = g.value_and_gradient(x)
     count = members.size
     while members.size >= _MANY:
@@ -198,9 +205,12 @@ def _merged(g, x, members, weights):
         _move(trial, up, 1.0 / weights[up], load)
         _move(trial, down, -1.0 / weights[down], load)
         new_value, new_grad = g.value_and_gradient(trial)
-        if new_value < value - _ROUNDING * abs(value) and count > 1:
-            count = max(count // 4, 1)
-            continue
+        if new_value < value - _ROUNDING * abs(value):
+            if count > 1:
+                count //= 4
+                continue
+            if not rule.keeps:
+                break
         x[order] = trial[order]
         value, grad, count = new_value, new_grad, 2 * count
         members = members[(x[members] > 0.0) & (x[members] < 1.0)]

@@ -27,7 +27,7 @@ from drsub_fast._checks import as_count, as_flag, as_items, as_seed, as_vector, 
 from drsub_fast._records import Record
 from drsub_fast.discrete.moves import improved
 from drsub_fast.discrete.packing import as_packing, require_down_closed
-from drsub_fast.discrete.pipage import INTEGRAL, RandomEnd, RisingEnd, better_end, can_pipage, pipage
+from drsub_fast.discrete.pipage import INTEGRAL, BetterEnd, RandomEnd, RisingEnd, can_pipage, pipage
 from drsub_fast.discrete.set_function import as_set_function
 from drsub_fast.discrete.set_greedy import lazy_choice
 from drsub_fast.objectives.base import Objective
@@ -231,7 +231,7 @@ def _by_pipage(g, P, x):
     part = _Embedded(g.f.restricted(used), used) if isinstance(g.f, MaximaExtension) and used.size else g
     # Along a cycle or path of edges not even a multilinear f is convex.
     rises = isinstance(g.f, Multilinear) and not isinstance(P, MatchingPolytope)
-    rounded = pipage(P, x, RisingEnd(part) if rises else better_end(part))
+    rounded = pipage(P, x, RisingEnd(part) if rises else BetterEnd(part))
     if part is not g:
         g.n_values += part.n_values
     return np.flatnonzero(rounded)

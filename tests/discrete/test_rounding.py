@@ -95,6 +95,20 @@ def test_many_pairs_at_a_time_lose_nothing_either():
         assert result.lost <= max(f.value(row) for row in np.eye(n)) + 1e-9  # at most the item that was left over
 
 
+def test_many_pairs_of_a_softmax_extension():
+    # Not convex along lines: rounds end where a single pair loses, and both ends of the rest are compared.
+    rng = np.random.default_rng(22)
+    n = 70
+    for B in (rng.standard_normal((n, n)) / 6.0, rng.standard_normal((n, 12))):
+        f, P = ds.Softmax(factor=B), ds.Budget(8, np.ones(n))
+        x = np.mean([P.lmo(rng.random(n)) for _ in range(40)], axis=0)
+        result = ds.round_solution(f, P, x)
+        assert is_a_set_of(P, result)
+        assert result.value == pytest.approx(np.linalg.slogdet((B @ B.T)[np.ix_(result.items, result.items)])[1])
+        assert result.value >= f.value(x)
+        assert result.n_values <= 2 * n + 2
+
+
 def test_where_many_pairs_would_lose_fewer_move():
     # Half of the items are copies of each other: each of them rises, not all together.
     f = ds.Multilinear.coverage([{0, 1, 2} if j < 40 else {j} for j in range(80)])
