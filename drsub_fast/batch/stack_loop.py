@@ -15,13 +15,13 @@ from drsub_fast.engine.codes import OK, PAUSED
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.stack import PROBLEM_AT, problem_at, row_of
-from drsub_fast.engine.vector import assign, slope
+from drsub_fast.engine.vector import assign
 from drsub_fast.objectives.base import evaluate, is_dr_submodular, is_nonnegative
 from drsub_fast.sets.base import lmo
 from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions
 from drsub_fast.solvers.loops import run_loop
 from drsub_fast.solvers.starts import UNSOLVED, is_solved, local_global_bound, solve_starts
-from drsub_fast.solvers.state import GAP, N_LMO, VALUE, K, linear_bound, open_run
+from drsub_fast.solvers.state import GAP, N_LMO, VALUE, K, gap_at, linear_bound, open_run
 
 #: Code of a problem whose data the loop does not accept as they stand; the others are those of the loops.
 REFUSED = -1
@@ -84,7 +84,7 @@ def _measure_gap(objective, feasible_set, scratch, x, upper):
     code = PAUSED
     while code == PAUSED:
         code = lmo(feasible_set, set_work, work.grad, upper, state.v)
-    return code, slope(work.grad, state.v, x)
+    return code, gap_at(work.grad, state.v, x)
 
 
 @kernel

@@ -36,6 +36,7 @@ from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.multi_start import multi_start
+from drsub_fast.solvers.state import gap_at
 
 QUADRATIC_METHODS = ("auto", "doubly-nonnegative", "kkt-milp")
 SOFTMAX_METHODS = ("auto", "separable")
@@ -144,7 +145,7 @@ def _result(f, P, x, proof, start, method, began, time_limit, upper_bound):
     value, gradient = f.value_and_gradient(x)
     try:
         with until(last_moment(began, time_limit)):
-            fw_gap = float(gradient @ (P.lmo(gradient, solver_upper(f, P)) - x))
+            fw_gap = float(gap_at.interpreted(gradient, P.lmo(gradient, solver_upper(f, P)), x))
     except OutOfTime:
         fw_gap = np.nan
     upper_bound = max(upper_bound, value)

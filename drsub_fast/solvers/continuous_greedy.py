@@ -16,7 +16,7 @@ import numpy as np
 
 from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import assign, clip_above, room_above, slope
+from drsub_fast.engine.vector import assign, clip_above, room_above
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective, prepare
 from drsub_fast.objectives.lazy_gradient import final_value, increase
@@ -38,6 +38,7 @@ from drsub_fast.solvers.state import (
     K,
     after_step,
     begin,
+    gap_at,
     next_vertex,
     note_higher,
     note_step,
@@ -98,7 +99,7 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
         if code != OK:
             return code
         if k == 0 or k >= k_max:
-            trace_gap[k] = slope(work.grad, state.v, x)
+            trace_gap[k] = gap_at(work.grad, state.v, x)
         if k >= k_max:
             numbers[GAP] = trace_gap[k]
             return FINISHED

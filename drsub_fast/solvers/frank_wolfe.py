@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 from drsub_fast._checks import as_real, one_of
 from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import slope
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective, contract, exact_step
 from drsub_fast.result import Guarantee, Result, Status
@@ -33,6 +32,7 @@ from drsub_fast.solvers.state import (
     after_step,
     begin,
     close_run,
+    gap_at,
     keep_iterate,
     next_vertex,
     note_iterate,
@@ -77,7 +77,7 @@ def frank_wolfe_loop(
         if code != OK:
             return code
         v = state.v
-        gap = slope(work.grad, v, x)
+        gap = gap_at(work.grad, v, x)
         if not note_iterate(state, x, gap, trace_value, trace_gap):
             return NON_FINITE
         if gap < numbers[BEST_GAP]:

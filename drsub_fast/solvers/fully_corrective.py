@@ -61,6 +61,7 @@ from drsub_fast.solvers.state import (
     K,
     begin,
     close_run,
+    gap_at,
     keep_iterate,
     next_vertex,
     note_iterate,
@@ -282,7 +283,7 @@ def fully_corrective_loop(
         code = next_vertex(objective, work, feasible_set, set_work, state, x, False)
         if code != OK:
             return code
-        gap = slope(work.grad, state.v, x)
+        gap = gap_at(work.grad, state.v, x)
         if not note_iterate(state, x, gap, trace_value, trace_gap):
             return NON_FINITE
         # f never falls here, so the last iterate is the one to return.

@@ -298,9 +298,6 @@ class Run:
                     if left is not None and "ime limit" in error.status:
                         raise OutOfTime from None
                     raise
-                # HiGHS is as exact as its tolerances: a stationary iterate may be better, and no gap is negative.
-                if (self.x <= state.bound).all() and state.cost @ self.x > state.cost @ state.candidate:
-                    state.candidate[:] = self.x
                 self.P.load_basis(self.solver, self.params, set_work)
         state.control[SUPPLIED] = 1
 

@@ -42,6 +42,7 @@ from drsub_fast.solvers.state import (
     ask_oracle,
     begin,
     close_run,
+    gap_at,
     keep_iterate,
     note_iterate,
     open_run,
@@ -105,7 +106,7 @@ def _measure_gap(work, feasible_set, set_work, state, x, trace_value, trace_gap)
     control[N_LMO] += 1
     control[VERTEX] = CURRENT
     top = numbers[TOP_VALUE]
-    if not note_iterate(state, x, slope(work.grad, state.v, x), trace_value, trace_gap):
+    if not note_iterate(state, x, gap_at(work.grad, state.v, x), trace_value, trace_gap):
         return NON_FINITE
     if numbers[VALUE] > top + 0.1 * _ROUNDING * abs(top) or numbers[GAP] < numbers[BEST_GAP]:
         keep_iterate(state, x)

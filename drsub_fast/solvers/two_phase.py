@@ -25,6 +25,7 @@ from drsub_fast.solvers.promise import FINISHED_RUNS, NONNEGATIVE, Promise, clai
 from drsub_fast.solvers.record import METHODS, check_options, option_names
 from drsub_fast.solvers.run import bound_from_zero
 from drsub_fast.solvers.starts import local_global_bound
+from drsub_fast.solvers.state import gap_at
 
 TWO_PHASE = Promise(
     0.25,
@@ -163,7 +164,7 @@ def second_phase(first: Any, subroutine: Any, f: Objective, P: FeasibleSet, opti
     if phase == 2 and math.isfinite(gap):
         # The subroutine measured the gap over Q.
         gradient = f.gradient(second.x)
-        gap, n_lmo = float(gradient @ (P.lmo(gradient, upper) - second.x)), n_lmo + 1
+        gap, n_lmo = float(gap_at.interpreted(gradient, P.lmo(gradient, upper), second.x)), n_lmo + 1
     return replace(
         better, fw_gap=gap, guarantee=guarantee, upper_bound=upper_bound, status=status, n_lmo=n_lmo,
         note="in phase 2" if second.status.is_stop else better.note, best_x=top.best_x, best_value=top.best_value,

@@ -116,3 +116,9 @@ def test_a_solver_that_is_exact_up_to_its_tolerances_makes_no_gap_negative(metho
     r = ds.maximize(f, P, method=method, x0=x0, lmo="highs", max_iter=5)
     assert r.fw_gap >= 0.0
     assert r.value >= f.value(x0)
+
+
+def test_a_vertex_that_is_worse_by_more_than_tolerances_shows_in_the_gap(monkeypatch):
+    f, P = ds.Quadratic([[-1.0, 0.0], [0.0, -1.0]], [3.0, 3.0]), ds.Polytope([[1.0, 1.0]], [1.0])
+    monkeypatch.setattr(HighsOracle, "maximize", lambda self, direction, upper, *rest: np.zeros(2))
+    assert ds.frank_wolfe(f, P, x0=[0.5, 0.5], lmo="highs", max_iter=0).fw_gap < -1.0
