@@ -10,17 +10,20 @@ from tqdm import tqdm
 
 from drsub_fast._kinds import OBJECTIVES, SETS
 from drsub_fast.batch.stacked import maximize_stacked
+from drsub_fast.discrete.greedy import greedy_map
+from drsub_fast.discrete.set_greedy import greedy
 from drsub_fast.engine.jit import cache_folder, compiling
 from drsub_fast.engine.threads import worker_count
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.methods import METHODS, maximize
+from drsub_fast.objectives.multilinear import Multilinear
 from drsub_fast.sets.base import projects_by_kernel
 
 DESCRIPTION = (
     "Compiles the solvers of objectives over sets by methods into the cache, so that no later process has to: by "
     "default quadratics and softmax extensions over polytopes and budget sets, and stacks of them, by the usual "
-    "methods. What is there already takes no time. The folder can be part of a container's image, see "
-    "DRSUB_FAST_CACHE_DIR in README."
+    "methods, and the choice of items. What is there already takes no time. The folder can be part of a container's "
+    "image, see DRSUB_FAST_CACHE_DIR in README."
 )
 
 _OBJECTIVES, _SETS = ("quadratic", "softmax"), ("polytope", "budget")
@@ -122,6 +125,14 @@ def compile_pair(task: Any) -> Any:
     return suited
 
 
+def compile_choices() -> None:
+    """Compiles the choice of many items by a kernel matrix and by facility location."""
+    similarities = np.eye(1024)
+    with compiling():
+        greedy_map(similarities, size=2)
+        greedy(Multilinear.facility_location(similarities), 2, improve=True)
+
+
 def run(args: Any) -> Any:
     """Compiles in several processes, with a progress bar."""
     if cache_folder() is None:
@@ -137,9 +148,11 @@ def run(args: Any) -> Any:
         multiprocessing.get_context("spawn").Pool(n_jobs) as pool,
         tqdm(total=len(tasks), unit="pair", disable=None, leave=False) as bar,
     ):
+        choices = pool.apply_async(compile_choices)
         for suited in pool.imap_unordered(compile_pair, tasks):
             total += suited
             bar.update()
+        choices.get()
     seconds = time.perf_counter() - began
     print(f"{total} solvers of {len(tasks)} pairs ready in {seconds:.1f} s, stored in {cache_folder()}")
     return 0
