@@ -21,6 +21,7 @@ a number of items must be reached, it goes down to 1e-13, and then begins anew a
 -inf then, whatever is chosen).
 """
 
+import time
 from typing import Any, Literal
 
 import numpy as np
@@ -155,8 +156,17 @@ def greedy_choice(
     load = family.no_load() if load is None else load
     if family.is_count and score is by_gain:
         choice = lazy_choice(kernel, family.allowed, min(most, kernel.n), least, floor)
-        if choice is not None:
+        if isinstance(choice, tuple):
             return choice
+        if choice is not None:
+            began = time.thread_time()
+            found = _choice_in_blocks(kernel, family, most, least, floor, load, score)
+            choice.count(time.thread_time() - began)
+            return found
+    return _choice_in_blocks(kernel, family, most, least, floor, load, score)
+
+
+def _choice_in_blocks(kernel, family, most, least, floor, load, score):
     active = _Active(kernel, family, min(most, kernel.n), score)
     while True:
         if active.count == most:

@@ -169,9 +169,10 @@ def _choose(
 
 
 def lazy_choice(kernel: Any, allowed: Any, most: int, least: float, floor: float) -> Any:
-    """(items, squared gains, reason) of the greedy choice, or None where it is left to numpy.
+    """(items, squared gains, reason) of the greedy choice, or what else where it is left to numpy.
 
-    That is where L is no array, small or indefinite, or the kernel is not to be compiled.
+    None where L is no array, small or indefinite; where the kernel is not compiled yet, the `Interpreted` that numpy's
+    time counts for.
 
     Parameters
     ----------
@@ -214,7 +215,7 @@ def lazy_choice(kernel: Any, allowed: Any, most: int, least: float, floor: float
     )  # fmt: skip
     run = _choose.choose(arguments, L.size // _ENTRIES)
     if isinstance(run, Interpreted):
-        return None
+        return run
     reason, t = run(*arguments), int(count[0])
     if reason == BAD:
         _refuse(kernel, t, L[t], slack)

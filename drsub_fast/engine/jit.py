@@ -155,9 +155,13 @@ class Interpreted:
                 array[:] = values
             raise
         finally:
-            spent = self._kernel.spent
-            spent[self._kind] = spent.get(self._kind, 0.0) + time.thread_time() - began - _state.outside
+            self.count(time.thread_time() - began - _state.outside)
             _state.errors = before
+
+    def count(self, seconds: float) -> None:
+        """Adds processor seconds of code that ran in the kernel's place."""
+        spent = self._kernel.spent
+        spent[self._kind] = spent.get(self._kind, 0.0) + seconds
 
     @property
     def exhausted(self) -> Any:

@@ -208,6 +208,16 @@ def test_of_equal_items_the_lazy_kernel_takes_the_first(by_kernel):
     assert by_kernel[-1] is not None
 
 
+def test_choices_in_numpy_count_towards_compiling(monkeypatch):
+    monkeypatch.setattr(jit, "COMPILE", "never")
+    monkeypatch.setattr(lazy._choose, "spent", {})
+    ds.greedy_map(np.eye(1024), size=40)
+    (seconds,) = lazy._choose.spent.values()
+    assert seconds > 0.0
+    ds.greedy_map(np.eye(1024), size=40)
+    assert lazy._choose.spent.popitem()[1] > seconds
+
+
 @pytest.mark.parametrize("wrong", ["nan", "indefinite", "asymmetric"])
 def test_the_lazy_kernel_leaves_bad_matrices_to_numpy(by_kernel, wrong):
     B = features(np.random.default_rng(22), 1100, 30)
