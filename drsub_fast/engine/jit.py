@@ -222,8 +222,9 @@ class Kernel:
     spent: Any
     __name__: Any
 
-    def __init__(self, py_func: Any, **options: Any) -> None:
+    def __init__(self, py_func: Any, plain: Any = None, **options: Any) -> None:
         self.py_func, self.options = py_func, options
+        self._plain_func = plain or py_func
         self.entries, self.spent = {}, {}
         self._code, self._dispatcher = {}, None
         self.__name__, self.__doc__, self.__module__ = py_func.__name__, py_func.__doc__, py_func.__module__
@@ -247,12 +248,12 @@ class Kernel:
     @cached_property
     def interpreted(self) -> Any:
         """The kernel as plain Python, and all that it calls."""
-        return twin(self.py_func, False)
+        return twin(self._plain_func, False)
 
     @cached_property
     def watched(self) -> Any:
         """The same for threads under a time limit: each call of a kernel in it may raise `OutOfTime`."""
-        return watched(twin(self.py_func, True))
+        return watched(twin(self._plain_func, True))
 
     @cached_property
     def linked(self) -> Any:
@@ -350,6 +351,7 @@ def _compile_helpers():
 def kernel(
     function: Callable[..., Any] | None = None,
     *,
+    plain: Callable[..., Any] | None = None,
     reductions: bool = False,
     memory: bool = False,
     noalias: bool = False,
@@ -361,6 +363,9 @@ def kernel(
     ----------
     function : callable
         The kernel. It returns status codes and never raises.
+    plain : callable, optional
+        What stands for it where kernels run as plain Python: the same by array operations, for loops over entries that
+        most of such a run's time would go to.
     reductions : bool, default False
         Allow the compiler to reorder sums, so that reductions vectorise.
     memory : bool, default False
@@ -374,7 +379,7 @@ def kernel(
     """
 
     def decorate(py_func):
-        return Kernel(py_func, reductions=reductions, memory=memory, noalias=noalias, wide=wide)
+        return Kernel(py_func, plain, reductions=reductions, memory=memory, noalias=noalias, wide=wide)
 
     return decorate if function is None else decorate(function)
 

@@ -100,7 +100,14 @@ def _subtract_from_four(a, b, c, d, fa, fb, fc, fd, row):
         d[j] -= fd * row[j]
 
 
-@kernel(reductions=True, noalias=True)
+def _subtract_in_arrays(a, b, c, d, e, f, g, h, U, k, i):
+    n = a.size
+    for into, column in ((a, i), (b, i + 1), (c, i + 2), (d, i + 3)):
+        fe, ff, fg, fh = U[k : k + 4, column]
+        into[:n] -= (fe * e[:n] + ff * f[:n]) + (fg * g[:n] + fh * h[:n])
+
+
+@kernel(plain=_subtract_in_arrays, reductions=True, noalias=True)
 def _subtract_four_from_four(a, b, c, d, e, f, g, h, U, k, i):
     """Subtracts from the rows a, b, c, d the rows e, f, g, h times a block of four by four of U', from [k, i] on."""
     ae, af, ag, ah = U[k, i], U[k + 1, i], U[k + 2, i], U[k + 3, i]
@@ -114,7 +121,12 @@ def _subtract_four_from_four(a, b, c, d, e, f, g, h, U, k, i):
         d[j] -= (de * e[j] + df * f[j]) + (dg * g[j] + dh * h[j])
 
 
-@kernel(reductions=True, noalias=True)
+def _add_in_arrays(row, fa, fb, fc, fd, a, b, c, d):
+    n = row.size
+    row += (fa * a[:n] + fb * b[:n]) + (fc * c[:n] + fd * d[:n])
+
+
+@kernel(plain=_add_in_arrays, reductions=True, noalias=True)
 def _add_four(row, fa, fb, fc, fd, a, b, c, d):
     """Adds multiples of four rows to another."""
     for j in range(row.size):

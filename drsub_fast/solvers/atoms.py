@@ -4,6 +4,8 @@ import math
 from collections import namedtuple
 from typing import Any
 
+import numpy as np
+
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import clip_above
 
@@ -73,7 +75,26 @@ def open_atoms(n, floats, integers):
     )
 
 
-@kernel(reductions=True)
+def _entries(atoms, i, n):
+    """Values of the entries that atom i keeps, and where they are."""
+    first = atoms.begin[i]
+    if atoms.places.size == 0:
+        return atoms.values[first : first + n], slice(None)
+    last = first + atoms.length[i]
+    return atoms.values[first:last], atoms.places[first:last].astype(np.int64)
+
+
+def _atom_dot(atoms, i, a):
+    values, places = _entries(atoms, i, a.size)
+    return np.add.reduce(values * a[places])
+
+
+def _add_atom_to(atoms, i, scale, out):
+    values, places = _entries(atoms, i, out.size)
+    out[places] += scale * values
+
+
+@kernel(plain=_atom_dot, reductions=True)
 def atom_dot(atoms, i, a):
     """Inner product of atom i and a vector."""
     first, values, places, total = atoms.begin[i], atoms.values, atoms.places, 0.0
@@ -86,7 +107,7 @@ def atom_dot(atoms, i, a):
     return total
 
 
-@kernel
+@kernel(plain=_add_atom_to)
 def add_atom_to(atoms, i, scale, out):
     """out += scale times atom i."""
     first, values, places = atoms.begin[i], atoms.values, atoms.places
