@@ -88,7 +88,8 @@ class _Chunk:
     """Problems on their way through an executor and, with ``kept`` the future of that, into a checkpoint."""
 
     def __init__(self, index, problems, results=None, future=None):
-        self.index, self.problems, self.results, self.future, self.kept = index, problems, results, future, None
+        self.index, self.problems, self.results, self.future = index, problems, results, future
+        self.kept, self.is_out = None, False
 
     def collect(self, writer):
         """Takes the results of a finished future, and has them kept."""
@@ -130,11 +131,17 @@ def _read_ahead(items):
 
 
 def _finished(pending, wait_for_disk):
-    """Takes off the results of the chunks in front that are solved and kept, or about to be."""
+    """Takes off the results of the chunks in front that are solved and kept, or about to be.
+
+    An interrupt may come between any two lines: still none is handed out twice, and none left out before others.
+    """
     while pending and pending[0].results is not None and (wait_for_disk or pending[0].is_kept()):
-        results = pending[0].hand_out()
+        chunk = pending[0]
+        if not chunk.is_out:
+            results = chunk.hand_out()
+            chunk.is_out = True
+            yield results
         pending.popleft()
-        yield results
 
 
 def run_chunks(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
@@ -259,6 +260,30 @@ def test_an_interrupt_hands_out_what_was_solved_before(tmp_path):
         for answer in run_chunks(chunks, task, Here(), ahead=1, store=Store(checkpoint, dict, dict)):
             answers.append(answer["doubled"].tolist())
     assert answers == EXPECTED[:3]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupt_between_two_chunks_neither_loses_one_nor_hands_it_out_twice(when, tmp_path, monkeypatch):
+    class Interrupted(deque):
+        left = 2
+
+        def popleft(self):
+            type(self).left -= 1
+            if self.left == 0 and when == "before":
+                raise KeyboardInterrupt
+            first = super().popleft()
+            if self.left == 0:
+                raise KeyboardInterrupt
+            return first
+
+    monkeypatch.setattr("drsub_fast.batch.workers.deque", Interrupted)
+    chunks, answers = ((3 * i, content(i)) for i in range(5)), []
+    with Checkpoint(tmp_path, "inputs", {"size": 3}) as checkpoint, suppress(KeyboardInterrupt):
+        for answer in run_chunks(chunks, twice, Here(), ahead=3, store=Store(checkpoint, dict, dict)):
+            answers.append(answer["doubled"].tolist())
+    assert Interrupted.left < 1
+    assert len(answers) >= 2
+    assert answers == EXPECTED[: len(answers)]
 
 
 @pytest.mark.parametrize("stop", [1, 3, None])

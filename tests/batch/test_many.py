@@ -165,7 +165,8 @@ def test_a_checkpoint_is_resumed_and_that_of_other_problems_refused(tmp_path):
 
 #: From problem 10 on, the objectives wait until standard input ends.
 SCRIPT = """
-import signal, sys, threading
+import faulthandler, signal, sys, threading
+faulthandler.dump_traceback_later(200, exit=True)  # a run that hangs says where
 import drsub_fast as ds
 
 def told(*arguments):
