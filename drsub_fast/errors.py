@@ -1,5 +1,7 @@
 """Exceptions of the package. Bad data raise ValueError, objects of the wrong kind TypeError."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -35,3 +37,14 @@ class UnsupportedError(TypeError):
 
 class CheckpointError(ValueError):
     """A checkpoint belongs to other inputs or cannot be read."""
+
+
+@contextmanager
+def naming(path: Any) -> Iterator[None]:
+    """Errors of the system within name this file: that of a full disk does not say which it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:  # without a number it would lose its text
+            error.filename = str(path)
+        raise

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast.batch.fingerprint import fingerprint
-from drsub_fast.errors import CheckpointError
+from drsub_fast.errors import CheckpointError, naming
 from drsub_fast.problems.npz import load_npz
 
 _MANIFEST, _LOCK = "manifest.json", "lock"
@@ -157,15 +157,12 @@ def _agreed(manifest, inputs, layout):
 
 def _write(path, write):
     partial = path.with_name(f"{path.name}.partial")
-    try:
+    with naming(path):
         with open(partial, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
-    except OSError as error:  # a full disk does not say which
-        error.filename = error.filename or str(path)
-        raise
 
 
 def _lock(folder):

@@ -20,7 +20,7 @@ import numpy as np
 
 from drsub_fast._checks import described, one_of
 from drsub_fast.batch.stacked_result import StackedResult
-from drsub_fast.errors import UnsupportedError
+from drsub_fast.errors import UnsupportedError, naming
 from drsub_fast.result import Result
 
 _FLOATS, _INTEGERS = ("value", "fw_gap", "upper_bound"), ("n_iter", "n_lmo")
@@ -188,17 +188,16 @@ def open_table(path: str | Path, beside: str | Path | None = None) -> Iterator[A
             columns[name] = np.asarray(column)
             if columns[name].shape != lengths.shape or columns[name].dtype.hasobject:
                 raise ValueError(f"{name} must be {len(lengths)} numbers or texts, one for each problem")
-        table.add(columns, points, lengths)
+        with naming(path):
+            table.add(columns, points, lengths)
 
     try:
         yield add
-        table.finish()
-        with open(beside, "rb") as whole:
-            os.fsync(whole.fileno())
-        os.replace(beside, path)
-    except OSError as error:  # a full disk does not say which
-        error.filename = error.filename or str(path)
-        raise
+        with naming(path):
+            table.finish()
+            with open(beside, "rb") as whole:
+                os.fsync(whole.fileno())
+            os.replace(beside, path)
     finally:
         with suppress(OSError):  # what could not be written cannot be now
             table.close()

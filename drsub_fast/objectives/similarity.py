@@ -30,7 +30,7 @@ _SKEW = 1e-10
 #: Entries of a row that was read which are compared with those of the column: all up to this n, beyond it as many as
 #: the second number says, evenly spread, and those of all rows read. A column is a cache miss an entry: all of them
 #: would double the time of 50 greedy choices at n = 8000.
-_ALL_COMPARED, _COMPARED = 1024, 32
+_ALL_COMPARED, _COMPARED = 1024, 64
 #: A negative eigenvalue, relative to the largest, that counts as rounding.
 _INDEFINITE = 1e-8
 

@@ -19,6 +19,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_flag, as_vector, described, one_of
+from drsub_fast.errors import naming
 from drsub_fast.objectives.base import Objective
 from drsub_fast.problems.arrays import from_arrays, to_arrays
 from drsub_fast.problems.lp_format import read_lp, write_lp
@@ -274,14 +275,13 @@ def _replacing(path):
     """A binary stream whose content takes the place of a file at the end, if all goes well."""
     descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(descriptor, "wb") as stream:
-            yield stream
-        os.chmod(beside, 0o666 & ~_umask())
-        os.replace(beside, path)
-    except BaseException as error:
+        with naming(path):
+            with os.fdopen(descriptor, "wb") as stream:
+                yield stream
+            os.chmod(beside, 0o666 & ~_umask())
+            os.replace(beside, path)
+    except BaseException:
         os.unlink(beside)
-        if isinstance(error, OSError):  # a full disk does not say which
-            error.filename = error.filename or str(path)
         raise
 
 
