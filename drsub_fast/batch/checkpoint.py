@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast.batch.fingerprint import fingerprint
+from drsub_fast.engine.interrupts import uninterrupted
 from drsub_fast.errors import CheckpointError, naming
 from drsub_fast.problems.npz import load_npz
 
@@ -57,17 +58,22 @@ class Checkpoint:
     """
 
     folder: Any
-    close: Any
     layout: Any
 
     def __init__(self, folder: str | Path, inputs: str, layout: Any) -> None:
         self.folder = Path(folder)
-        self.close = weakref.finalize(self, _unlock, *_lock(self.folder))
+        with uninterrupted():
+            self._unlock = weakref.finalize(self, _unlock, *_lock(self.folder))
         try:
             self.layout = self._opened(inputs, layout)
         except BaseException:
             self.close()
             raise
+
+    def close(self) -> None:
+        """Unlocks the folder."""
+        with uninterrupted():
+            self._unlock()
 
     def __enter__(self) -> Any:
         return self

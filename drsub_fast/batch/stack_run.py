@@ -9,7 +9,7 @@ reason and with the same words as there.
 import logging
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from drsub_fast.batch.stack_loop import (
     solve_stack,
 )
 from drsub_fast.engine.codes import CONVERGED, FINISHED, SOLVED, STALLED
+from drsub_fast.engine.interrupts import result_of, submit, wait_for
 from drsub_fast.engine.jit import Interpreted
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.result import Status
@@ -283,13 +284,13 @@ def run_workers(n_jobs: Any, turns: Any, work: Any) -> None:
             return
         with ThreadPoolExecutor(n_jobs, thread_name_prefix="drsub_fast") as pool:
             try:
-                futures = [pool.submit(work) for _ in range(n_jobs)]
-                wait(futures)
+                futures = [submit(pool, work) for _ in range(n_jobs)]
+                wait_for(futures)
             except KeyboardInterrupt:
                 turns.stop()
                 raise
         for future in futures:
-            future.result()
+            result_of(future)
     except KeyboardInterrupt:
         turns.stop()
         logger.info("the batch was interrupted")

@@ -3,12 +3,13 @@
 import uuid
 from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, NamedTuple
 
 from drsub_fast.batch.checkpoint import Checkpoint
 from drsub_fast.batch.fingerprint import fingerprint
+from drsub_fast.engine.interrupts import result_of, submit, uninterrupted, wait_for
 
 _END = object()
 #: Chunks that are in work or waiting, for each worker.
@@ -24,9 +25,14 @@ class Here(Executor):
         """A future that is done; what interrupts the thread is raised here."""
         future = Future()
         try:
-            future.set_result(function(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
+            result, error = function(*args, **kwargs), None
+        except Exception as raised:
+            result, error = None, raised
+        with uninterrupted():
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
         return future
 
 
@@ -73,7 +79,7 @@ class _Writer:
 
     def keep(self, chunk):
         """Begins to write the results of a chunk; the future of that, None without a checkpoint."""
-        return None if self.store is None else self.pool.submit(self._write, chunk)
+        return None if self.store is None else submit(self.pool, self._write, chunk)
 
     def _write(self, chunk):
         self.store.checkpoint.store(chunk.index, chunk.problems, self.store.pack(chunk.results))
@@ -87,31 +93,39 @@ class _Writer:
 class _Chunk:
     """Problems on their way through an executor and, with ``kept`` the future of that, into a checkpoint."""
 
-    def __init__(self, index, problems, results=None, future=None):
-        self.index, self.problems, self.results, self.future = index, problems, results, future
-        self.kept, self.is_out = None, False
+    def __init__(self, index, problems):
+        self.index, self.problems = index, problems
+        self.results, self.future, self.kept, self.is_out = None, None, None, False
 
     def collect(self, writer):
         """Takes the results of a finished future, and has them kept."""
-        if self.results is None and self.future.done():
-            self.results = self.future.result()
-            self.kept = writer.keep(self)
+        with uninterrupted():
+            if self.results is None and self.future is not None and self.future.done():
+                self.results = self.future.result()
+                self.kept = writer.keep(self)
 
     def is_kept(self):
         """Whether nothing is left to be written."""
-        return self.kept is None or self.kept.done()
+        with uninterrupted():
+            return self.kept is None or self.kept.done()
 
     def hand_out(self):
         """The results, once they are kept: who has them loses them no more. Raises what went wrong with that."""
         if self.kept is not None:
-            self.kept.result()
+            result_of(self.kept)
         return self.results
 
-    def abandon(self, writer):
-        """Gives up what has not begun, and keeps what is done for the next run."""
-        future = self.future
-        if future is None or not future.done() or future.cancelled() or future.exception() is not None:
-            return
+    def cancel(self):
+        """Gives up what has not begun; whether something has, and is to be waited for."""
+        with uninterrupted():
+            return self.future is not None and not self.future.cancel()
+
+    def keep(self, writer):
+        """Has the results kept for the next run, if there are any."""
+        with uninterrupted():
+            future = self.future
+            if future is None or not future.done() or future.cancelled() or future.exception() is not None:
+                return
         self.collect(writer)
 
 
@@ -124,23 +138,24 @@ def _named(chunks, store):
 def _read_ahead(items):
     """The items of a generator; the next one is made in a thread while the last one is in use."""
     with closing(items), ThreadPoolExecutor(1, thread_name_prefix="drsub_fast") as reader:
-        following = reader.submit(next, items, _END)
-        while (item := following.result()) is not _END:
-            following = reader.submit(next, items, _END)
+        following = submit(reader, next, items, _END)
+        while (item := result_of(following)) is not _END:
+            following = submit(reader, next, items, _END)
             yield item
 
 
 def _finished(pending, wait_for_disk):
     """Takes off the results of the chunks in front that are solved and kept, or about to be.
 
-    An interrupt may come between any two lines: still none is handed out twice, and none left out before others.
+    An interrupt may come between any two lines: still none is handed out twice, and none after one that may be lost.
     """
     while pending and pending[0].results is not None and (wait_for_disk or pending[0].is_kept()):
         chunk = pending[0]
-        if not chunk.is_out:
-            results = chunk.hand_out()
-            chunk.is_out = True
-            yield results
+        results = chunk.hand_out()
+        if chunk.is_out:
+            return
+        chunk.is_out = True
+        yield results
         pending.popleft()
 
 
@@ -179,9 +194,13 @@ def run_chunks(
 
     def begin(index, first, content, problems):
         """Submits a chunk, or takes it from the checkpoint."""
-        results = None if store is None else store.checkpoint.load(index, problems, store.unpack)
-        future = executor.submit(_run, task, first, _Content(content)) if results is None else None
-        return _Chunk(index, problems, results, future)
+        chunk = _Chunk(index, problems)
+        if store is not None:
+            chunk.results = store.checkpoint.load(index, problems, store.unpack)
+        pending.append(chunk)
+        if chunk.results is None:
+            chunk.future = submit(executor, _run, task, first, _Content(content))
+            chunk.collect(writer)
 
     try:
         exhausted = False
@@ -190,13 +209,12 @@ def run_chunks(
                 index, chunk = next(source, (count, None))
                 exhausted = chunk is None
                 if not exhausted:
-                    pending.append(begin(index, *chunk))
-                    pending[-1].collect(writer)
+                    begin(index, *chunk)
                     count += 1
             if not pending:
                 break
             if pending[0].results is None:
-                wait([chunk.future for chunk in pending if chunk.results is None], return_when=FIRST_COMPLETED)
+                wait_for([chunk.future for chunk in pending if chunk.results is None], at_least=1)
                 for chunk in pending:
                     chunk.collect(writer)
             yield from _finished(pending, exhausted or len(pending) == limit)
@@ -206,12 +224,12 @@ def run_chunks(
         yield from _finished(pending, True)
         raise
     finally:
-        begun = [chunk.future for chunk in pending if chunk.future is not None and not chunk.future.cancel()]
+        begun = [chunk.future for chunk in pending if chunk.cancel()]
         if finish_begun:
-            wait(begun)
+            wait_for(begun)
         try:
             for chunk in pending:
-                chunk.abandon(writer)
+                chunk.keep(writer)
             for chunk in pending:
                 chunk.hand_out()
         finally:

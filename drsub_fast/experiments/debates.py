@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from drsub_fast.discrete.greedy import greedy_map
 from drsub_fast.discrete.rounding import round_solution
+from drsub_fast.engine.interrupts import result_of, submit
 from drsub_fast.engine.threads import one_blas_thread, worker_count
 from drsub_fast.experiments.synthetic import PAPER_METHODS
 from drsub_fast.methods import maximize
@@ -273,7 +274,8 @@ def run_tasks(
     executor = ThreadPoolExecutor(worker_count(n_jobs))
     try:
         with one_blas_thread():
-            yield from executor.map(lambda job: run_task(*job, methods), jobs)
+            for task in [submit(executor, run_task, *job, methods) for job in jobs]:
+                yield result_of(task)
     finally:
         executor.shutdown(cancel_futures=True)
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
+from drsub_fast.engine.interrupts import result_of, uninterrupted
 from drsub_fast.instances import nonnegative_constant, paper_instances
 from drsub_fast.methods import maximize
 from drsub_fast.objectives.quadratic import Quadratic
@@ -124,10 +125,12 @@ def run_family(
         with threadpool_limits(1):
             finished, count = SimpleQueue(), 0
             for instance in paper_instances(family, repeats, sizes):
-                executor.submit(run_instance, instance, methods, global_optimum).add_done_callback(finished.put)
+                with uninterrupted():
+                    future = executor.submit(run_instance, instance, methods, global_optimum)
+                    future.add_done_callback(finished.put)
                 count += 1
             for _ in range(count):
-                yield finished.get().result()
+                yield result_of(finished.get())
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
 

@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike
 from drsub_fast._checks import as_count, as_seed
 from drsub_fast.engine.clock import OutOfTime, now
 from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NON_FINITE, PAUSED, STALLED
+from drsub_fast.engine.interrupts import result_of, submit
 from drsub_fast.engine.jit import Interpreted, is_small
 from drsub_fast.engine.threads import progress_bar, worker_count
 from drsub_fast.objectives.base import Objective
@@ -309,8 +310,8 @@ class _Starts:
                 # A round looks back at the starts before it.
                 end = min(first - first % ROUND + ROUND, last)
                 blocks = iter(range(first, end, block))
-                for worker in [pool.submit(self._solve_blocks, blocks, block, end, bar) for _ in range(n_jobs)]:
-                    worker.result()
+                for worker in [submit(pool, self._solve_blocks, blocks, block, end, bar) for _ in range(n_jobs)]:
+                    result_of(worker)
                 first = end
 
     def _solve_blocks(self, firsts, block, end, bar):
