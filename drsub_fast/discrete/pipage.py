@@ -250,11 +250,15 @@ def _by_lines(choose, P, x):
     load = np.bincount(left, x, capacity.size) + np.bincount(right, x, capacity.size)
     scale = np.where(load > capacity + INTEGRAL, capacity / np.maximum(load, INTEGRAL), 1.0)
     x = _snapped(x * np.minimum(scale[left], scale[right]))
+    ends = np.concatenate([left, right])
+    edges = np.tile(np.arange(P.n), 2)[np.argsort(ends, kind="stable")]
+    first = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=capacity.size))])
+    walk, marks = np.empty(capacity.size + 1, np.int64), np.empty((2, capacity.size), np.int64)
     while True:
-        fractional = np.flatnonzero((x > 0.0) & (x < 1.0))
-        if fractional.size == 0:
+        begin, end = _cycle_or_path(x, left, right, edges, first, walk, *marks)
+        if begin == end:
             return x
-        line = _cycle_or_path(left, right, fractional)
+        line = walk[begin:end]
         direction = np.where(np.arange(line.size) % 2 == 0, 1.0, -1.0)
         odd, even = line[0::2], line[1::2]
         room_up = min((1.0 - x[odd]).min(), x[even].min(initial=1.0))
@@ -262,21 +266,41 @@ def _by_lines(choose, P, x):
         _go(choose, x, line, direction, room_up, room_down)
 
 
-def _cycle_or_path(left, right, edges):
-    """Edges, in order, of a cycle, or of a path between two nodes of degree 1 in the graph of ``edges``."""
-    at = {}
-    for e in edges.tolist():
-        at.setdefault(int(left[e]), []).append(e)
-        at.setdefault(int(right[e]), []).append(e)
-    node = next((node for node, ends in at.items() if len(ends) == 1), int(left[edges[0]]))
-    line, place, used = [], {node: 0}, set()
-    while True:
-        edge = next((e for e in at[node] if e not in used), None)
-        if edge is None:
-            return np.array(line)
-        used.add(edge)
-        line.append(edge)
-        node = int(right[edge]) if node == left[edge] else int(left[edge])
-        if node in place:
-            return np.array(line[place[node] :])
-        place[node] = len(line)
+@kernel
+def _cycle_or_path(x, left, right, edges, first, line, degree, place):
+    """A cycle of fractional edges, or a path of such between two nodes with one each: ``line[begin:end]``, in order.
+
+    ``edges[first[i] : first[i + 1]]`` are those of the node i. Without a fractional edge begin equals end.
+    """
+    n_nodes = first.size - 1
+    for i in range(n_nodes):
+        degree[i] = 0
+        place[i] = -1  # in the line, of a node that was come to
+    start = -1
+    for e in range(x.size):
+        if 0.0 < x[e] < 1.0:
+            degree[left[e]] += 1
+            degree[right[e]] += 1
+            if start < 0:
+                start = left[e]
+    if start < 0:
+        return 0, 0
+    for i in range(n_nodes):
+        if degree[i] == 1:
+            start = i
+            break
+    node, count, last = start, 0, -1  # nobody goes back over the last edge
+    while place[node] < 0:
+        place[node] = count
+        taken = -1
+        for t in range(first[node], first[node + 1]):
+            e = edges[t]
+            if e != last and 0.0 < x[e] < 1.0:
+                taken = e
+                break
+        if taken < 0:
+            return 0, count
+        line[count] = last = taken
+        count += 1
+        node = right[taken] if node == left[taken] else left[taken]
+    return place[node], count

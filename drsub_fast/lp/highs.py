@@ -268,7 +268,18 @@ class HighsOracle:
         return move_into_rows(v, self._A, self._b, self._row_lower, self.upper, self._lower, self._sizes)
 
     def _run(self):
-        """Solves the program as it stands: (status of the run, status of the model)."""
+        """Solves the program as it stands: (status of the run, status of the model).
+
+        From the basis of an interior point of 10,000 columns the simplex may end with an error ("excessive primal
+        values") where it has no trouble from the beginning.
+        """
+        statuses = self._run_from_basis()
+        if statuses[0] == _core.HighsStatus.kError:
+            _require(self._model.clearSolver(), "new beginning")
+            statuses = self._run_from_basis()
+        return statuses
+
+    def _run_from_basis(self):
         model, size = self._model, self._n + self._m
         if size <= _LARGE:
             return self._run_once()

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 
 from drsub_fast.errors import OracleError
+from drsub_fast.lp import highs
 from drsub_fast.lp.highs import HighsOracle
 
 
@@ -180,3 +181,19 @@ def test_multipliers_are_in_the_user_s_units():
     # Strong duality: the multipliers prove that v is optimal.
     assert y.min() >= 0.0
     assert y @ b + np.maximum(cost - A.T @ y, 0.0) @ upper == pytest.approx(cost @ v, rel=1e-9)
+
+
+def test_a_run_that_ends_in_an_error_is_begun_anew(monkeypatch):
+    A, b, upper, cost = np.array([[1.0, 2.0], [3.0, 1.0]]), np.array([2.0, 3.0]), np.ones(2), np.array([1.0, 1.0])
+    oracle = HighsOracle(A, b, upper)
+    expected = oracle.maximize(cost, upper)
+    begin, runs = oracle._run_from_basis, []
+
+    def run():
+        runs.append(oracle._model.getBasis().valid)
+        failure = highs._core.HighsStatus.kError, highs._core.HighsModelStatus.kNotset
+        return begin() if len(runs) > 1 else failure
+
+    monkeypatch.setattr(oracle, "_run_from_basis", run)
+    np.testing.assert_allclose(oracle.maximize(cost, upper), expected, rtol=1e-12)
+    assert runs == [True, False]  # the second without the basis of the one before
