@@ -13,6 +13,13 @@ _SOLVE = """
     ds.{solve}(ds.Quadratic((H + H.T) / 2, rng.random(16)), P)
 """
 
+_HELP = """
+    import contextlib, io
+    from drsub_fast.cli.command import main
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+        main(["--help"])
+"""
+
 _COLD = """
     import os, tempfile
     os.environ["DRSUB_FAST_COMPILE"] = "auto"
@@ -26,7 +33,7 @@ def timeraw_import():
 
 
 def timeraw_help():
-    return "from drsub_fast.cli.command import main; main(['--help'])"
+    return _HELP
 
 
 def timeraw_first_solve(solve):

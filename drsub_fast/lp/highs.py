@@ -268,18 +268,7 @@ class HighsOracle:
         return move_into_rows(v, self._A, self._b, self._row_lower, self.upper, self._lower, self._sizes)
 
     def _run(self):
-        """Solves the program as it stands: (status of the run, status of the model).
-
-        From the basis of an interior point of 10,000 columns the simplex may end with an error ("excessive primal
-        values") where it has no trouble from the beginning.
-        """
-        statuses = self._run_from_basis()
-        if statuses[0] == _core.HighsStatus.kError:
-            _require(self._model.clearSolver(), "new beginning")
-            statuses = self._run_from_basis()
-        return statuses
-
-    def _run_from_basis(self):
+        """Solves the program as it stands: (status of the run, status of the model)."""
         model, size = self._model, self._n + self._m
         if size <= _LARGE:
             return self._run_once()
@@ -290,6 +279,9 @@ class HighsOracle:
             by_steps = np.square(np.diff(self._matrix.indptr).astype(float)).sum() > _FILLED
             others = _BY_STEPS if by_steps else {"solver": "ipm"}
             self._set(others)
+            # HiGHS keeps the simplex's factors, and would go on with them from the basis that another method has left:
+            # up to 1.16 it ends in errors ("excessive primal values") and memory faults then.
+            _require(model.clearSolver(), "new beginning")
             statuses = self._run_once()
             self._set({name: _OPTIONS[name] for name in others})
         return statuses
