@@ -98,6 +98,7 @@ def engine() -> Any:
         logger.info("Numba %s is newer than those tested: kernels are compiled by its public means", numba.__version__)
     # By name, since they build on this module.
     import_module("drsub_fast.engine.compiled_lapack")
+    import_module("drsub_fast.engine.compiled_parts")
     import_module("drsub_fast.engine.compiled_prefetch")
     module = import_module(f"drsub_fast.engine.{chosen}")
     for call, table in _operations:

@@ -4,6 +4,7 @@ import math
 from collections import namedtuple
 
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.parts import matrix, part
 from drsub_fast.engine.vector import dot
 
 #: The tableau is T - U[:k]' W[:k], with k pivots in the log; T, U and W are padded with zeros, see `_shape`. There are
@@ -80,13 +81,13 @@ def simplex_carve(m, n, floats, integers):
     numbers = third + N_TABLE * width
     places = N_PLACES * (m + n)
     return SimplexWork(
-        floats[:first].reshape((rows, columns)),
-        floats[first:second].reshape((log, rows)),
-        floats[second:third].reshape((log, columns)),
-        floats[third:numbers].reshape((N_TABLE, width)),
-        integers[:places].reshape((N_PLACES, m + n)),
-        floats[numbers:],
-        integers[places:],
+        matrix(floats, 0, rows, columns),
+        matrix(floats, first, log, rows),
+        matrix(floats, second, log, columns),
+        matrix(floats, third, N_TABLE, width),
+        matrix(integers, 0, N_PLACES, m + n),
+        part(floats, numbers, N_NUMBERS),
+        part(integers, places, N_STATE),
     )
 
 

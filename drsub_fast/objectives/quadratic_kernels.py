@@ -9,6 +9,7 @@ from typing import Any
 
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.parts import part
 from drsub_fast.engine.stack import PROBLEM_AT, row_of
 from drsub_fast.engine.vector import add_scaled, symmetric_product
 from drsub_fast.objectives.base import register_objective
@@ -77,7 +78,7 @@ def _size(params):
 @kernel(memory=True)
 def _carve(params, floats, integers):
     n = params.h.size
-    return QuadraticWork(floats[:n], floats[n : 2 * n])
+    return QuadraticWork(part(floats, 0, n), part(floats, n, n))
 
 
 @kernel
@@ -88,7 +89,7 @@ def _factored_size(params):
 @kernel(memory=True)
 def _factored_carve(params, floats, integers):
     n = params.h.size
-    return FactoredQuadraticWork(floats[:n], floats[n : 2 * n], floats[2 * n : 2 * n + params.B.shape[1]])
+    return FactoredQuadraticWork(part(floats, 0, n), part(floats, n, n), part(floats, 2 * n, params.B.shape[1]))
 
 
 @kernel

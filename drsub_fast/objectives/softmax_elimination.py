@@ -7,6 +7,7 @@ import numpy as np
 
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.lapack import gemm, gesv
+from drsub_fast.engine.parts import matrix, part
 from drsub_fast.engine.vector import assign, is_finite
 
 #: D = L - I.
@@ -48,28 +49,27 @@ def softmax_carve(params, floats, integers):
     n = params.D.shape[0]
     square = n * n
     log = 2 * square + (n + 3) * n
-    vectors = floats[log:]
-    moved = integers[2 * n : 3 * n + 3]
+    moved = part(integers, 2 * n, n + 3)
     return SoftmaxWork(
-        vectors[:n],
-        floats[:square].reshape(n, n),
-        floats[2 * square : log].reshape(n + 3, n),
-        floats[square : 2 * square].reshape(n, n),
-        vectors[n : 2 * n + 3],
-        vectors[2 * n + 3 : 3 * n + 3],
-        vectors[3 * n + 3 : 4 * n + 3],
-        vectors[4 * n + 3 : 5 * n + 6],
-        vectors[5 * n + 6 : 6 * n + 9],
-        vectors[6 * n + 9 : 7 * n + 9],
-        vectors[7 * n + 9 : 8 * n + 9],
-        vectors[8 * n + 9 : 8 * n + 13],
-        vectors[8 * n + 13 :],
-        integers[:n],
-        integers[n : 2 * n],
+        part(floats, log, n),
+        matrix(floats, 0, n, n),
+        matrix(floats, 2 * square, n + 3, n),
+        matrix(floats, square, n, n),
+        part(floats, log + n, n + 3),
+        part(floats, log + 2 * n + 3, n),
+        part(floats, log + 3 * n + 3, n),
+        part(floats, log + 4 * n + 3, n + 3),
+        part(floats, log + 5 * n + 6, n + 3),
+        part(floats, log + 6 * n + 9, n),
+        part(floats, log + 7 * n + 9, n),
+        part(floats, log + 8 * n + 9, 4),
+        part(floats, log + 8 * n + 13, 1),
+        part(integers, 0, n),
+        part(integers, n, n),
         moved,
         moved,
-        integers[3 * n + 3 : 4 * n + 6],
-        integers[4 * n + 6 :],
+        part(integers, 3 * n + 3, n + 3),
+        part(integers, 4 * n + 6, 6),
     )
 
 

@@ -32,6 +32,7 @@ from drsub_fast.engine.codes import (
     OK,
 )
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.parts import part
 from drsub_fast.engine.vector import assign, clip_above, replace, slope
 from drsub_fast.objectives.base import (
     evaluate,
@@ -100,23 +101,27 @@ def small_gap(tol, numbers):
 def open_run(objective, feasible_set, n, floats, integers):
     """Views into the flat arrays: loop state, objective workspace, set workspace."""
     state = State(
-        integers[:N_CONTROL],
-        floats[:N_NUMBERS],
-        floats[N_NUMBERS : N_NUMBERS + n],
-        floats[N_NUMBERS + n : N_NUMBERS + 2 * n],
-        floats[N_NUMBERS + 2 * n : N_NUMBERS + 3 * n],
-        floats[N_NUMBERS + 3 * n : N_NUMBERS + 4 * n],
-        floats[N_NUMBERS + 4 * n : N_NUMBERS + 5 * n],
-        floats[N_NUMBERS + 5 * n : N_NUMBERS + 6 * n],
-        floats[N_NUMBERS + 6 * n : N_NUMBERS + 7 * n],
-        floats[N_NUMBERS + 7 * n : N_NUMBERS + 8 * n],
+        part(integers, 0, N_CONTROL),
+        part(floats, 0, N_NUMBERS),
+        part(floats, N_NUMBERS, n),
+        part(floats, N_NUMBERS + n, n),
+        part(floats, N_NUMBERS + 2 * n, n),
+        part(floats, N_NUMBERS + 3 * n, n),
+        part(floats, N_NUMBERS + 4 * n, n),
+        part(floats, N_NUMBERS + 5 * n, n),
+        part(floats, N_NUMBERS + 6 * n, n),
+        part(floats, N_NUMBERS + 7 * n, n),
     )
     first_float = N_NUMBERS + STATE_VECTORS * n
     n_floats, n_integers = objective_size(objective)
-    middle_float = first_float + n_floats
-    middle_integer = N_CONTROL + n_integers
-    work = objective_carve(objective, floats[first_float:middle_float], integers[N_CONTROL:middle_integer])
-    set_work = set_carve(feasible_set, floats[middle_float:], integers[middle_integer:])
+    work = objective_carve(objective, part(floats, first_float, n_floats), part(integers, N_CONTROL, n_integers))
+    first_float += n_floats
+    first_integer = N_CONTROL + n_integers
+    set_work = set_carve(
+        feasible_set,
+        part(floats, first_float, floats.size - first_float),
+        part(integers, first_integer, integers.size - first_integer),
+    )
     return state, work, set_work
 
 
