@@ -6,11 +6,13 @@ are gone; and what Python calls is compiled with all that it calls. This takes t
 was tested with: see `drsub_fast.engine.plain` for the others.
 """
 
+import gc
 import hashlib
 import io
 import logging
 import pickle
 import sys
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -120,6 +122,18 @@ def _holds_arrays(numba_type):
     return isinstance(numba_type, numba.types.Array) or any(map(_holds_arrays, getattr(numba_type, "types", ())))
 
 
+@contextmanager
+def _no_collection():
+    """While Numba makes objects by the million, most of which stay, looking for garbage takes a tenth of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class _KernelCompiler(Compiler):
     """What the compilers of kernels share; `_compiler` says which code they make, and how."""
 
@@ -130,7 +144,8 @@ class _KernelCompiler(Compiler):
         super().__init__(typing_context, target_context, library, arguments, return_type, flags, *args)
 
     def compile_extra(self, function):
-        result = super().compile_extra(function)
+        with _no_collection():
+            result = super().compile_extra(function)
         if not self.state.flags.nrt and _holds_arrays(result.signature.return_type):
             raise TypingError(f"{function.__name__} returns arrays uncounted: it needs memory=True")
         return result
@@ -329,8 +344,9 @@ class _StandaloneFunction(CPUDispatcher):
 
     def __init__(self, kernel):
         super().__init__(
-            kernel.py_func, {}, _numba_options(kernel), _compiler(_WholeCode, False, kernel.options["wide"])
-        )
+            kernel.py_func, {}, _numba_options(kernel) | {"no_cfunc_wrapper": True},
+            _compiler(_WholeCode, False, kernel.options["wide"]),
+        )  # fmt: skip
         self._kernel = kernel
         if store.folders()[0]:
             self._cache = _Cache(kernel)
@@ -390,7 +406,14 @@ def _is_plain_data(numba_type):
         return numba_type.layout == "C" and _is_plain_data(numba_type.dtype)
     if isinstance(numba_type, numba.types.BaseTuple):
         return all(map(_is_plain_data, numba_type.types))
-    return numba_type in (numba.types.float64, numba.types.int64)
+    return numba_type in (numba.types.float64, numba.types.int64, numba.types.uint64)
+
+
+def _entry_types(numba_type):
+    """Types of the numbers and of the entries of arrays in a type of plain data."""
+    if isinstance(numba_type, numba.types.BaseTuple):
+        return [entry for part in numba_type.types for entry in _entry_types(part)]
+    return [getattr(numba_type, "dtype", numba_type)]
 
 
 def add_separate(separate: Any) -> None:
@@ -406,7 +429,9 @@ def add_separate(separate: Any) -> None:
         def generic(self, arguments, keywords):
             arguments = tuple(map(numba.types.unliteral, arguments))
             if not all(map(_is_plain_data, arguments)):
-                raise TypingError(f"{name} takes float64, int64 and C-contiguous arrays of them, got {arguments}")
+                raise TypingError(
+                    f"{name} takes float64, int64, uint64 and C-contiguous arrays of them, got {arguments}"
+                )
             return make_signature(numba.types.int64, *arguments)
 
     infer_global(call, numba.types.Function(Template))
@@ -414,7 +439,8 @@ def add_separate(separate: Any) -> None:
     @lower_builtin(call, numba.types.VarArg(numba.types.Any))
     def generate(context, builder, called, values):
         given, expected = (
-            context.call_conv.get_function_type(numba.types.int64, types) for types in (called.args, cell.signature)
+            (context.call_conv.get_function_type(numba.types.int64, types), list(map(_entry_types, types)))
+            for types in (called.args, cell.signature)
         )
         if given != expected:
             raise TypingError(f"{name} takes {cell.signature}, got {called.args}")

@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 from drsub_fast._checks import as_real, as_vector
 from drsub_fast._kinds import LARGEST, NUMBER, SETS, array, register_kind, within
 from drsub_fast.engine.codes import FAILED, OK
-from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.jit import kernel, separate
+from drsub_fast.engine.parts import matrix, part
 from drsub_fast.engine.select import select
 from drsub_fast.engine.stack import row_of
 from drsub_fast.sets.base import FeasibleSet, register_set
@@ -52,9 +53,11 @@ def _size(params):
 @kernel(memory=True)
 def _carve(params, floats, integers):
     n = params.weights.size
-    end = 3 * n + 1
-    least = floats[end : end + 3 * params.capacity.size].reshape(params.capacity.size, 3)
-    return KnapsackWork(floats[:n], floats[n:end], least, integers[:n].view(np.uint64), integers[n : n + 1])
+    least = matrix(floats, 3 * n + 1, params.capacity.size, 3)
+    return KnapsackWork(
+        part(floats, 0, n), part(floats, n, 2 * n + 1), least, part(integers, 0, n).view(np.uint64),
+        part(integers, n, 1),
+    )  # fmt: skip
 
 
 @kernel
@@ -188,7 +191,7 @@ def _take_part(params, j, upper, left, v):
 
 
 @kernel
-def _fill_by_selection(params, work, g, direction, upper, floor, v):
+def _fill_in_order(params, work, g, direction, upper, floor, v):
     """Fills a group in the order of the ratios, equal ones in theirs; returns what is left of the capacity."""
     ratio, items, capacity = work.ratio, work.items, params.capacity[g]
     is_large = params.start[g + 1] - params.start[g] >= _LARGE
@@ -230,6 +233,33 @@ def _fill_by_selection(params, work, g, direction, upper, floor, v):
     return left
 
 
+def _example():
+    params = KnapsackParams(np.zeros(1, np.int64), np.zeros(2, np.int64), np.ones(1), np.ones(1), 0)
+    work = _carve.interpreted(params, *map(np.zeros, _size.interpreted(params), (float, np.int64)))
+    return params, work, 0, params.weights, params.weights, 0.0, params.weights
+
+
+@separate(_example)
+@kernel
+def _fill_by_selection(params, work, g, direction, upper, floor, v):
+    """`_fill_in_order`, which is compiled once, not again inside every loop; what is left is in ``work.ratio``."""
+    work.ratio[0] = _fill_in_order(params, work, g, direction, upper, floor, v)
+    return OK
+
+
+def _example_of_projection():
+    params, work, _, y, upper, _, out = _example()
+    return params, work, y, upper, out
+
+
+_project_apart = separate(_example_of_projection)(project_onto_knapsacks)
+
+
+@kernel
+def _project(params, work, y, upper, out):
+    return _project_apart(params, work, y, upper, out)
+
+
 @kernel
 def _lmo(params, work, direction, upper, v):
     floor = -math.inf if params.equality else 0.0
@@ -239,7 +269,8 @@ def _lmo(params, work, direction, upper, v):
         if params.start[g + 1] - params.start[g] <= _PAIRS_UP_TO:
             left = _fill_by_pairs(params, work, g, direction, upper, floor, v)
         if left < -slack:
-            left = _fill_by_selection(params, work, g, direction, upper, floor, v)
+            _fill_by_selection(params, work, g, direction, upper, floor, v)
+            left = work.ratio[0]
         if params.equality and left > MISS * params.capacity[g]:
             return FAILED
     work.calls[0] += 1
@@ -257,9 +288,7 @@ def _problem_at(stack, i):
     )
 
 
-register_set(
-    KnapsackParams, set_size=_size, set_carve=_carve, lmo=_lmo, project=project_onto_knapsacks, problem_at=_problem_at
-)
+register_set(KnapsackParams, set_size=_size, set_carve=_carve, lmo=_lmo, project=_project, problem_at=_problem_at)
 
 
 class DisjointKnapsacks(FeasibleSet):

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.codes import OK
+from drsub_fast.engine.jit import kernel, separate
 from drsub_fast.engine.vector import clip_above
 
 FullyCorrectiveOptions = namedtuple("FullyCorrectiveOptions", "tol")
@@ -332,6 +333,11 @@ def _newton_step(atoms, q, bad):
     step[bad] = sign
 
 
+def _example():
+    return (open_atoms.interpreted(1, *map(np.zeros, atoms_size(1), (float, np.int64))),)
+
+
+@separate(_example)
 @kernel(reductions=True)
 def correct_weights(atoms):
     """Local maximum of the quadratic model over the simplex of weights, reached by ascent from the present one."""
@@ -357,7 +363,7 @@ def correct_weights(atoms):
                 gamma = -weight[i] / d
                 blocking = i
         if not math.isfinite(gamma):
-            return
+            return OK
         for i in range(p):
             d = -total if i == ref else step[i if i < ref else i - 1]
             weight[i] = max(0.0, weight[i] + gamma * d)
@@ -368,8 +374,9 @@ def correct_weights(atoms):
                 change += Qi[a if a < ref else a + 1] * step[a]
             score[i] += gamma * change
         if blocking < 0:
-            return
+            return OK
         _drop_atom(atoms, blocking)
+    return OK
 
 
 @kernel
