@@ -155,6 +155,7 @@ class HighsOracle:
         self._columns = np.arange(n, dtype=np.int32)
         self._range = self._scaled_bounds()
         self.pivots = 0
+        self._moved = False
         self._model = _Model()
         self._set(_OPTIONS)
         _require(
@@ -247,8 +248,10 @@ class HighsOracle:
             _require(model.changeColsBounds(self._n, self._columns, *self._range), "bounds")
         self.direction = direction
         cost = self._scaled_cost()
+        self._moved = True
         if not cost.any() and not self._lower.any() and (self._row_lower <= 0.0).all() and (self._b >= 0.0).all():
             # Every point is optimal, 0 too. A warm model would return the vertex of the previous call.
+            self._moved = False
             return np.zeros(self._n)
         _require(model.changeColsCost(self._n, self._columns, cost), "cost")
         # HiGHS's clock runs on from call to call.
@@ -310,6 +313,8 @@ class HighsOracle:
 
     def row_duals(self) -> Any:
         """Multipliers of the rows at the last vertex, shape (m,): at least 0 where the upper side is tight."""
+        if not self._moved:
+            return np.zeros(self._m)
         duals = np.fromiter(self._model.getSolution().row_dual, np.float64, self._m)
         return duals * self._cost_unit / self._row_scale
 

@@ -83,7 +83,7 @@ def covering_steps(problem: Any) -> Iterator[Any]:
     entries = int((sizes * (sizes + 1) // 2).sum())
     if not 0 < entries <= _MOST_ENTRIES:
         return
-    yield math.inf, 200 * entries + 50 * CALL
+    yield math.inf, 200 * entries + 500 * CALL
     terms = terms_of(params)
     try:
         shares = best_shares(terms, params.linear, P, upper)

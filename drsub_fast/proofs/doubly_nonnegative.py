@@ -13,20 +13,23 @@ Primal-dual with the HKM direction and Mehrotra's predictor and corrector, from 
 Dikin ellipsoid: Z = zz' + (1/2) (0 + Hess^-1) has R > 0. The Newton matrix is formed without the L^2 product rows:
 with D = W / R (entrywise) and P_a,(ik) = V_ai V_ak,
 
-    F = P'DP,   M_(ij),(kl) = d_ij d_kl (2 (F_ik,jl + F_il,jk) + the four products of Z^-1 and S),
+    B = 2 P'DP + vec(Z^-1) vec(S)' + vec(S) vec(Z^-1)',   M_(ij),(kl) = d_ij d_kl (B_ik,jl + B_il,jk),
 
-d = 1/2 on the diagonal and 1 off it. A step costs O(K^3). The multipliers W give a proven bound after any step
-(`proofs.safe_bound`).
+vec being the entries of the pairs and d = 1/2 on the diagonal, 1 off it. A step costs O(K^3). The
+multipliers W give a proven bound after any step (`proofs.safe_bound`).
 
 The relaxation with all products is the one of Sherali and Adams (1990, RLT) with the semidefinite
 constraint of Anstreicher (2009).
 """
 
+import math
 from collections import namedtuple
+from collections.abc import Generator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import lapack
 
 from drsub_fast.engine.clock import now
 from drsub_fast.errors import OracleError
@@ -35,8 +38,12 @@ from drsub_fast.proofs.safe_bound import safe_bound
 
 #: Data of one relaxation: ``C`` (N, N), in units of ``scale``, and ``V`` (L, N) without the equations, the way back
 #: ``T`` (n + 1, N), ``products`` (L, K) the matrix P, ``row`` and ``col`` (K,) the pairs i <= j, pair 0 being (0, 0),
-#: ``place`` (N, N) the number of a pair.
-Interior = namedtuple("Interior", "C V scale T products row col place")
+#: ``blocks`` the lower triangle of the Newton matrix by `_Block`.
+Interior = namedtuple("Interior", "C V scale T products row col blocks")
+
+#: Rows ``first`` to ``last`` of the Newton matrix, pair 0 left out: the places of B_ik,jl and B_il,jk in B, and the
+#: factors d_ij d_kl.
+_Block = namedtuple("_Block", "first last one other factors")
 
 #: What the interior point carries from step to step: primal ``Z`` (N, N), ``R`` (L, L), dual ``S`` (N, N), ``W``
 #: (L, L, the multipliers, halved off the diagonal, where each product stands twice). Also a change of these.
@@ -44,10 +51,11 @@ Iterate = namedtuple("Iterate", "Z R S W")
 
 #: Barrier parameter of the first iterate, in units of ``scale``.
 _FIRST_MU = 0.1
-#: A certificate, a third of a step's work at n = 8, is made where this relative gap is left, and at the end.
-_CLOSE = 1e-2
+#: A certificate, a step's work at n = 8 and a third of it at n = 16, is made where this relative gap is left, then
+#: where this part of the gap of the last one is left, and at the end.
+_CLOSE, _AGAIN = 0.4, 0.3
 #: Entries of the Newton matrix that are formed at once.
-_BLOCK = 200_000
+_BLOCK = 15_000
 #: A set this thin, relative to its box, has no interior to work in.
 _THIN = 1e-7
 
@@ -97,10 +105,13 @@ def _cholesky(A):
     return L if code == 0 else None
 
 
-def _inverse(L):
-    """(L L')^-1."""
-    T = solve_triangular(L, np.eye(len(L)), lower=True, check_finite=False)
-    return T.T @ T
+def _inverse_factor(A):
+    """T with T'T = A^-1, the inverse of the lower Cholesky factor, or None where A is not positive definite."""
+    L = _cholesky(A)
+    if L is None:
+        return None
+    T, code = lapack.dtrtri(L, lower=1)
+    return T if code == 0 else None
 
 
 def _centre(V):
@@ -108,15 +119,34 @@ def _centre(V):
     w = np.zeros(V.shape[1] - 1)
     for _ in range(50):
         scaled = V[1:, 1:] / (V[1:, :1] + V[1:, 1:] @ w[:, None])
-        factor = _cholesky(scaled.T @ scaled)
-        if factor is None:
+        T = _inverse_factor(scaled.T @ scaled)
+        if T is None:
             return None
-        step = solve_triangular(factor, scaled.sum(axis=0), lower=True, check_finite=False)
+        step = T @ scaled.sum(axis=0)
         decrement = np.linalg.norm(step)
         if decrement < 0.25:
             break
-        w += solve_triangular(factor, step, lower=True, trans=1, check_finite=False) / (1.0 + decrement)
-    return w, _inverse(factor)
+        w += T.T @ step / (1.0 + decrement)
+    return w, T.T @ T
+
+
+@lru_cache(maxsize=4)
+def _pairs(N):
+    """``row``, ``col`` and ``blocks`` of an `Interior` of order N."""
+    row, col = np.triu_indices(N)
+    K = len(row)
+    place = np.empty((N, N), np.intp)
+    place[row, col] = place[col, row] = np.arange(K)
+    half = np.where(row == col, 0.5, 1.0)[1:]
+    k, l = row[1:], col[1:]
+    blocks, rows = [], max(1, _BLOCK // K)
+    for first in range(0, K - 1, rows):
+        last = min(first + rows, K - 1)
+        i, j = row[first + 1 : last + 1, None], col[first + 1 : last + 1, None]
+        one = place[i, k[:last]] * K + place[j, l[:last]]
+        other = place[i, l[:last]] * K + place[j, k[:last]]
+        blocks.append(_Block(first, last, one, other, np.outer(half[first:last], half[:last])))
+    return row, col, tuple(blocks)
 
 
 def interior(data: Any, scale: float) -> Any:
@@ -145,12 +175,10 @@ def interior(data: Any, scale: float) -> Any:
     T[1:, 0] = x
     C, V = T.T @ data.C @ T / scale, data.V @ T
     N = T.shape[1]
-    row, col = np.triu_indices(N)
-    place = np.empty((N, N), np.intp)
-    place[row, col] = place[col, row] = np.arange(len(row))
-    reduced = Interior(C, V, scale, T, V[:, row] * V[:, col], row, col, place)
     if N == 1:
         return None
+    row, col, blocks = _pairs(N)
+    reduced = Interior(C, V, scale, T, V[:, row] * V[:, col], row, col, blocks)
     centre = _centre(V)
     if centre is None:
         return None
@@ -168,27 +196,19 @@ def interior(data: Any, scale: float) -> Any:
 
 def _newton_factor(data, iterate, inverse):
     """Lower Cholesky factor of the Newton matrix, without pair 0, or None."""
-    P, row, col, place, S = data.products, data.row[1:], data.col[1:], data.place, iterate.S
-    F = P.T @ ((iterate.W / iterate.R) @ P)
-    K = len(row)
+    P, row, col = data.products, data.row, data.col
+    outer = np.outer(inverse[row, col], iterate.S[row, col])
+    B = 2.0 * (P.T @ ((iterate.W / iterate.R) @ P))
+    B += outer
+    B += outer.T
+    K = len(row) - 1
     M = np.empty((K, K))
-    half = np.where(row == col, 0.5, 1.0)
-    # Columns of the factors by l and k, so that a block of pairs (i, j) takes rows only.
-    by_k, by_l, S_k, S_l = inverse[:, row], inverse[:, col], S[:, row], S[:, col]
-    place_k, place_l = place[:, row], place[:, col]
-    block = max(1, _BLOCK // K)
-    for first in range(0, K, block):
-        i, j = row[first : first + block], col[first : first + block]
-        last = first + len(i)
-        part = F[place_k[i, :last], place_l[j, :last]] + F[place_l[i, :last], place_k[j, :last]]
-        part *= 2.0
-        part += by_k[j, :last] * S_l[i, :last]
-        part += by_l[j, :last] * S_k[i, :last]
-        part += by_k[i, :last] * S_l[j, :last]
-        part += by_l[i, :last] * S_k[j, :last]
-        part *= half[first:last, None] * half[:last]
+    for first, last, one, other, factors in data.blocks:
+        part = B.take(one)
+        part += B.take(other)
+        part *= factors
         M[first:last, :last] = part
-    M[np.diag_indices(K)] *= 1.0 + 1e-13
+    M.ravel()[:: K + 1] *= 1.0 + 1e-13
     # The lower triangle of M is the upper one of its transpose, which LAPACK takes without a copy.
     factor, code = lapack.dpotrf(M.T, lower=0, overwrite_a=1, clean=0)
     return factor if code == 0 else None
@@ -220,17 +240,22 @@ def _direction(data, iterate, inverse, factor, mu, second):
     return Iterate(dZ, dR, dS, dW)
 
 
-def _largest_step(A, dA, B, dB):
-    """A step t <= 1.02 that keeps A + t dA entrywise >= 0 (but for entry 0, 0) and B + t dB positive definite."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        reach = np.where(dA < 0.0, -A / dA, np.inf)
-    reach[0, 0] = np.inf
-    L = _cholesky(B)
-    if L is None:
+def _largest_step(A, dA, T, dB):
+    """A step t <= 1.02 that keeps A + t dA entrywise >= 0 (but for entry 0, 0) and B + t dB positive definite.
+
+    A > 0 but for that entry, and T'T = B^-1; the step is 0 without T.
+    """
+    if T is None:
         return 0.0
-    half = solve_triangular(L, dB, lower=True, check_finite=False)
-    least = np.linalg.eigvalsh(solve_triangular(L, half.T, lower=True, check_finite=False))[0]
-    return min(1.02, float(reach.min()), -1.0 / least if least < 0.0 else np.inf)
+    relative = T @ dB @ T.T
+    entries = -(dA.ravel()[1:] / A.ravel()[1:]).min()
+    if not (np.isfinite(relative).all() and np.isfinite(entries)):
+        return 0.0
+    values, _, code = lapack.dsyev(relative, compute_v=0)
+    if code != 0:
+        return 0.0
+    fall = max(entries, -values[0])
+    return 1.02 if fall <= 1.0 / 1.02 else float(1.0 / fall)
 
 
 def _is_interior(A):
@@ -241,10 +266,10 @@ def _is_interior(A):
 def improve(data: Any, iterate: Any) -> Any:
     """The iterate after one predictor-corrector step, or None where rounding stands in the way."""
     L, N = data.V.shape
-    factor = _cholesky(iterate.Z)
-    if factor is None:
+    T_Z, T_S = _inverse_factor(iterate.Z), _inverse_factor(iterate.S)
+    if T_Z is None:
         return None
-    inverse = _inverse(factor)
+    inverse = T_Z.T @ T_Z
     count = N + L * (L + 1) // 2 - 1
     mu = _products(iterate) / count
     newton = _newton_factor(data, iterate, inverse)
@@ -253,16 +278,16 @@ def improve(data: Any, iterate: Any) -> Any:
     Z, R, S, W = iterate
 
     predictor = _direction(data, iterate, inverse, newton, 0.0, None)
-    primal = min(1.0, 0.98 * _largest_step(R, predictor.R, Z, predictor.Z))
-    dual = min(1.0, 0.98 * _largest_step(W, predictor.W, S, predictor.S))
+    primal = min(1.0, 0.98 * _largest_step(R, predictor.R, T_Z, predictor.Z))
+    dual = min(1.0, 0.98 * _largest_step(W, predictor.W, T_S, predictor.S))
     ahead = np.vdot(W + dual * predictor.W, R + primal * predictor.R)
     ahead += np.vdot(S + dual * predictor.S, Z + primal * predictor.Z)
     ratio = ahead / count / mu
     centring = min(1.0, max(1e-4, ratio * ratio)) if min(primal, dual) > 0.1 else 0.5
 
     corrector = _direction(data, iterate, inverse, newton, centring * mu, predictor)
-    primal = _largest_step(R, corrector.R, Z, corrector.Z)
-    dual = _largest_step(W, corrector.W, S, corrector.S)
+    primal = _largest_step(R, corrector.R, T_Z, corrector.Z)
+    dual = _largest_step(W, corrector.W, T_S, corrector.S)
     caution = 0.9 + 0.09 * min(1.0, primal, dual)
     primal, dual = min(1.0, caution * primal), min(1.0, caution * dual)
     if not min(primal, dual) > 1e-6:
@@ -272,17 +297,28 @@ def improve(data: Any, iterate: Any) -> Any:
     return after if _is_interior(after.R) and _is_interior(after.W) else None
 
 
-def interior_point_bound(relaxed: Any, scale: Any, gap: Any, deadline: Any) -> Any:
-    """The bound of the relaxation to a relative gap, or what there is at a deadline (of `now`)."""
-    bound, started = relaxed.linear, interior(relaxed, scale)
+def interior_point_bounds(relaxed: Any, scale: Any, gap: Any) -> Generator[Any, None, None]:
+    """Yields the best bound after each step, until it is the relaxation's to a relative gap."""
+    bound, started, certified = relaxed.linear, interior(relaxed, scale), math.inf
     if started is None:
-        return bound
+        return
     data, iterate = started
-    while now() < deadline and (ahead := improve(data, iterate)) is not None:
+    while (ahead := improve(data, iterate)) is not None:
         iterate = ahead
         left = complementarity(data, iterate) / max(scale, abs(objective(data, iterate)))
-        if left <= _CLOSE:
-            bound = min(bound, certificate(relaxed, data, iterate).bound)
+        if left <= gap or left <= min(_CLOSE, _AGAIN * certified):
+            bound, certified = min(bound, certificate(relaxed, data, iterate).bound), left
+        yield bound
         if left <= gap:
-            return bound
-    return min(bound, certificate(relaxed, data, iterate).bound)
+            return
+    yield min(bound, certificate(relaxed, data, iterate).bound)
+
+
+def interior_point_bound(relaxed: Any, scale: Any, gap: Any, deadline: Any) -> Any:
+    """The bound of the relaxation to a relative gap, or what there is at a deadline (of `now`)."""
+    best = relaxed.linear
+    for bound in interior_point_bounds(relaxed, scale, gap):
+        best = bound
+        if now() >= deadline:
+            break
+    return best

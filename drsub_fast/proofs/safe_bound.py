@@ -46,26 +46,33 @@ _TRIALS = 24
 _PENALTY = 30.0
 
 
-def _row_multipliers(cost, rows, equations):
-    """Multipliers of the node's rows and equations in max cost'x, by a linear program; zeros where it fails."""
+def _row_multipliers(costs, rows, equations):
+    """For each cost, multipliers of the node's rows and equations in max cost'x, by a linear program; or zeros."""
     m, k = len(rows), len(equations)
-    if m + k == 0:
-        return np.zeros(0), np.zeros(0)
-    sides = np.concatenate([rows[:, 0], equations[:, 0]])
-    lower = np.concatenate([np.full(m, -np.inf), equations[:, 0]])
-    ones = np.ones(len(cost))
-    try:
-        oracle = HighsOracle(-np.vstack([rows, equations])[:, 1:], sides, ones, row_lower=lower)
-        oracle.maximize(cost, ones)
-        duals = oracle.row_duals()
-    except OracleError:
-        duals = np.zeros(m + k)
-    return np.maximum(duals[:m], 0.0), duals[m:]
+    found = [np.zeros(m + k) for _ in costs]
+    if m + k:
+        sides = np.concatenate([rows[:, 0], equations[:, 0]])
+        lower = np.concatenate([np.full(m, -np.inf), equations[:, 0]])
+        ones = np.ones(rows.shape[1] - 1)
+        try:
+            oracle = HighsOracle(-np.vstack([rows, equations])[:, 1:], sides, ones, row_lower=lower)
+            for i, cost in enumerate(costs):
+                if cost.any():
+                    oracle.maximize(cost, ones, mend=False)
+                    found[i] = oracle.row_duals()
+        except OracleError:
+            pass
+    return [(np.maximum(duals[:m], 0.0), duals[m:]) for duals in found]
 
 
-def linear_maximum(cost: Any, rows: Any, equations: Any, slack: Any) -> Any:
-    """An upper bound on cost'x over the node, safe whatever the linear program's accuracy."""
-    y, w = _row_multipliers(cost, rows, equations)
+def linear_maxima(costs: Any, rows: Any, equations: Any, slack: Any) -> Any:
+    """Upper bounds on cost'x over the node for each of some costs, safe whatever the linear programs' accuracy."""
+    multipliers = _row_multipliers(costs, rows, equations)
+    return [_linear_maximum(cost, *both, rows, equations, slack) for cost, both in zip(costs, multipliers, strict=True)]
+
+
+def _linear_maximum(cost, y, w, rows, equations, slack):
+    """The bound on cost'x that multipliers y >= 0 of the rows and w of the equations give."""
     reduced = cost + y @ rows[:, 1:] + w @ equations[:, 1:]
     terms = np.abs(cost).sum() + y @ np.abs(rows).sum(axis=1) + np.abs(w) @ np.abs(equations).sum(axis=1)
     rounding = (len(y) + len(w) + len(cost) + 10) * _EPS * terms
@@ -83,8 +90,9 @@ def relaxation(form: Any) -> Any:
     U, sizes, T = np.linalg.svd(E, full_matrices=False)
     used = sizes > 1e-10 * sizes.max(initial=0.0)
     combine = U[:, used] / sizes[used]
-    radius = min(float(n), linear_maximum(np.ones(n), form.rows, E, form.slack))
-    linear = linear_maximum(form.h, form.rows, E, form.slack) + 0.5 * np.maximum(form.H, 0.0).sum() * (1.0 + n * _EPS)
+    most, linear = linear_maxima((np.ones(n), form.h), form.rows, E, form.slack)
+    radius = min(float(n), most)
+    linear += 0.5 * np.maximum(form.H, 0.0).sum() * (1.0 + n * _EPS)
     V = np.vstack([np.eye(n + 1), form.rows])
     return Relaxation(C, V, E, form.slack, T[used].T, combine, radius, min(linear, interval(form)))
 

@@ -183,7 +183,7 @@ def softmax_steps(problem: Any) -> Generator[Any, None, None]:
     if not isinstance(f, Softmax) or not f.dr_submodular_on(upper):
         return
     n = f.n
-    price = 8 * n**3 + 100 * n**2 + 40 * CALL
+    price = 8 * n**3 + 100 * n**2 + 60 * CALL
     yield math.inf, price
     M = f.L - np.eye(n)
     least = math.inf

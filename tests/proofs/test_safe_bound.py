@@ -11,7 +11,7 @@ import drsub_fast as ds
 from drsub_fast.proofs.doubly_nonnegative import certificate, complementarity, improve, interior, objective
 from drsub_fast.proofs.first_order import multipliers
 from drsub_fast.proofs.program import magnitude, quadratic_program, unit_form
-from drsub_fast.proofs.safe_bound import linear_maximum, relaxation, safe_bound
+from drsub_fast.proofs.safe_bound import linear_maxima, relaxation, safe_bound
 
 
 def exact(matrix):
@@ -123,12 +123,12 @@ def test_a_bound_without_its_allowance_is_refused():
 def test_the_linear_bound_is_the_linear_program_s(case):
     f, P = CASES[case]
     _, form, _ = data_of(f, P)
-    for sign in (1.0, -1.0, 0.0):
-        cost = sign * np.linspace(0.5, 1.0, len(form.h))
+    costs = [sign * np.linspace(0.5, 1.0, len(form.h)) for sign in (1.0, -1.0, 0.0)]
+    bounds = linear_maxima(costs, form.rows, form.equations, form.slack)
+    for cost, bound in zip(costs, bounds, strict=True):
         direction = np.zeros(f.n)
         direction[form.free] = cost / form.width
         most = direction @ P.lmo(direction) - direction @ form.lower
-        bound = linear_maximum(cost, form.rows, form.equations, form.slack)
         assert most - 1e-12 <= bound <= most + 1e-8
 
 
