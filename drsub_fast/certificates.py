@@ -28,6 +28,7 @@ from drsub_fast.proofs.covering import covering_steps
 from drsub_fast.proofs.doubly_nonnegative import interior_point_bound
 from drsub_fast.proofs.first_order import first_order_bound
 from drsub_fast.proofs.item_sets import item_set_steps, partition_steps
+from drsub_fast.proofs.pair_bound import pair_steps
 from drsub_fast.proofs.program import magnitude, quadratic_program, unit_form
 from drsub_fast.proofs.quadratic_steps import first_order_steps, interior_point_steps
 from drsub_fast.proofs.rungs import Allowance, Problem, climb, gradient_price, largest
@@ -255,8 +256,9 @@ def upper_bound(
     Notes
     -----
     What is tried, as far as it applies: the linear bounds at the lower and the upper corner; value and gap for concave
-    f; the doubly non-negative relaxation of quadratics; all sets of a multilinear extension of few items, and
-    a linear program for coverage, facility location and FLID of many; concave functions above softmax extensions.
+    f; for quadratics their doubly non-negative relaxation, and pairs of variables if the set is in a simplex;
+    all sets of a multilinear extension of few items, and a linear program for coverage, facility location and
+    FLID of many; concave functions above softmax extensions.
 
     Examples
     --------
@@ -315,6 +317,7 @@ RUNGS = (
     item_set_steps,
     partition_steps,
     covering_steps,
+    pair_steps,
     interior_point_steps,
     first_order_steps,
     softmax_steps,
