@@ -13,7 +13,9 @@ import numpy as np
 
 from drsub_fast.objectives.base import Objective, largest_eigenvalue
 from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.rungs import largest
+from drsub_fast.proofs.softmax_curvature import hessian_entries
 from drsub_fast.sets.base import FeasibleSet
 
 #: Variables up to which the rows of the matrix are maximised over the set; beyond, over the box around it.
@@ -40,6 +42,9 @@ def curvature_bound(f: Objective, P: FeasibleSet, upper: Any) -> Any:
         return None  # what is known of f is known on [0, upper]
     known = f.curvature_bound(width if isinstance(f, Quadratic) else upper)
     A = f.curvature_matrix(upper)
+    within = hessian_entries(f, P, upper) if isinstance(f, Softmax) else None
+    if within is not None:
+        A = within if A is None else np.minimum(A, within)
     if A is None or known == 0.0:
         return known
     bounds = [float(width @ A @ width)] + ([] if known is None else [known])
