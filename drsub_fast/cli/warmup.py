@@ -2,6 +2,7 @@
 
 import multiprocessing
 import time
+from contextlib import suppress
 from itertools import product
 from typing import Any
 
@@ -21,9 +22,10 @@ from drsub_fast.sets.base import projects_by_kernel
 
 DESCRIPTION = (
     "Compiles the solvers of objectives over sets by methods into the cache, so that no later process has to: by "
-    "default quadratics and softmax extensions over polytopes and budget sets, and stacks of them, by the usual "
-    "methods, and the choice of items. What is there already takes no time. The folder can be part of a container's "
-    "image, see DRSUB_FAST_CACHE_DIR in README."
+    "default quadratics and softmax extensions over polytopes and budget sets, by the usual methods, stacks of them by "
+    "their default method, and the choice of items. Stacks run the loops of single solves, so those by another usual "
+    "method then compile in a second when they are first solved; --method NAME does that ahead, too. What is there "
+    "already takes no time. The folder can be part of a container's image, see DRSUB_FAST_CACHE_DIR in README."
 )
 
 _OBJECTIVES, _SETS = ("quadratic", "softmax"), ("polytope", "budget")
@@ -31,6 +33,7 @@ _METHODS = (
     "multi-start", "fully-corrective-frank-wolfe", "frank-wolfe", "nonmonotone-frank-wolfe", "two-phase-frank-wolfe",
     "projected-gradient",
 )  # fmt: skip
+_STACK_METHODS = ("multi-start",)
 
 _ONES, _PAIRS = np.ones(4), np.ones((4, 4)) - np.eye(4)
 _FACTOR = np.array([[1.0, 0.5], [0.2, 1.0], [0.3, 0.3], [0.6, 0.1]])
@@ -91,20 +94,28 @@ def pairs(objectives: Any, sets: Any) -> Any:
     return sorted(chosen, key=lambda pair: (objectives.index(pair[0]) + sets.index(pair[1])) % len(sets))
 
 
-def _compile_stack(objective, feasible_set, method, options):
-    """Compiles the solver of a stack of problems, where there is one for these kinds."""
+def _options(method):
+    return {"n_starts": 2} if METHODS[method].many_starts else {}
+
+
+def compile_stacks(objective: str, feasible_set: str, methods: Any) -> int:
+    """Compiles the solvers of stacks of problems, where there are any for these kinds; returns 0, see `run`."""
     if OBJECTIVES[objective].stack is None or SETS[feasible_set].stack is None:
-        return
+        return 0
     arguments = EXAMPLES[objective] | EXAMPLES[feasible_set]
     arrays = {name: np.array([value, value]) for name, value in arguments.items() if name != "n"}
-    maximize_stacked(
-        objective=objective, set=feasible_set, method=method, max_iter=3, n_jobs=1, **options, **arrays
-    )  # fmt: skip
+    with compiling():
+        for method in methods:
+            with suppress(UnsupportedError):
+                maximize_stacked(
+                    objective=objective, set=feasible_set, method=method, max_iter=3, n_jobs=1, **_options(method),
+                    **arrays,
+                )  # fmt: skip
+    return 0
 
 
-def compile_pair(task: Any) -> Any:
+def compile_pair(objective: str, feasible_set: str, methods: Any) -> int:
     """Compiles the solvers of one objective over one set; returns how many methods suit it."""
-    objective, feasible_set, methods = task
     f, P = example(OBJECTIVES, objective), example(SETS, feasible_set)
     suited = 0
     with compiling():
@@ -113,46 +124,61 @@ def compile_pair(task: Any) -> Any:
         if projects_by_kernel(P):
             P.project(np.ones(P.n))
         for method in methods:
-            options = {"n_starts": 2} if METHODS[method].many_starts else {}
-            try:
-                METHODS[method].solve(f, P, max_iter=3, **options)
-            except UnsupportedError:
-                continue  # this method is not for this objective or set
-            _compile_stack(objective, feasible_set, method, options)
-            suited += 1
+            with suppress(UnsupportedError):  # this method is not for this objective or set
+                METHODS[method].solve(f, P, max_iter=3, **_options(method))
+                suited += 1
         if "multi-start" in methods:
             maximize(f, P, max_iter=3, n_starts=2)
     return suited
 
 
-def compile_choices() -> None:
-    """Compiles the choice of many items by a kernel matrix and by facility location."""
+def compile_choices() -> int:
+    """Compiles the choice of many items by a kernel matrix and by facility location; returns 0."""
     similarities = np.eye(1024)
     with compiling():
         greedy_map(similarities, size=2)
         greedy(Multilinear.facility_location(similarities), 2, improve=True)
+    return 0
+
+
+def _do(task):
+    function, *arguments = task
+    return function(*arguments)
+
+
+def tasks(args: Any) -> Any:
+    """Calls, as tuples of a function and its arguments: pairs first; short ones last, so that processes end together.
+
+    By the time of the stacks, the loops that they call are stored.
+    """
+    objectives = args.objective or (list(OBJECTIVES) if args.all else list(_OBJECTIVES))
+    sets = args.set or (list(SETS) if args.all else list(_SETS))
+    methods = args.method or (list(METHODS) if args.all else list(_METHODS))
+    stack_methods = methods if args.method or args.all else list(_STACK_METHODS)
+    chosen = pairs(objectives, sets)
+    return [
+        *((compile_pair, *pair, methods) for pair in chosen),
+        (compile_choices,),
+        *((compile_stacks, *pair, stack_methods) for pair in chosen),
+    ]
 
 
 def run(args: Any) -> Any:
     """Compiles in several processes, with a progress bar."""
     if cache_folder() is None:
         raise ValueError("no cache folder is writable; set DRSUB_FAST_CACHE_DIR to one that is")
-    objectives = args.objective or (list(OBJECTIVES) if args.all else list(_OBJECTIVES))
-    sets = args.set or (list(SETS) if args.all else list(_SETS))
-    methods = args.method or (list(METHODS) if args.all else list(_METHODS))
-    tasks = [(*pair, methods) for pair in pairs(objectives, sets)]
-    n_jobs = min(worker_count(args.jobs), len(tasks))
+    calls = tasks(args)
+    n_pairs = sum(function is compile_pair for function, *_ in calls)
+    n_jobs = min(worker_count(args.jobs), len(calls))
     began, total = time.perf_counter(), 0
     # Processes of their own, started anew: a fork would take the threads of libraries along.
     with (
         multiprocessing.get_context("spawn").Pool(n_jobs) as pool,
-        tqdm(total=len(tasks), unit="pair", disable=None, leave=False) as bar,
+        tqdm(total=len(calls), unit="task", disable=None, leave=False) as bar,
     ):
-        choices = pool.apply_async(compile_choices)
-        for suited in pool.imap_unordered(compile_pair, tasks):
+        for suited in pool.imap_unordered(_do, calls):
             total += suited
             bar.update()
-        choices.get()
     seconds = time.perf_counter() - began
-    print(f"{total} solvers of {len(tasks)} pairs ready in {seconds:.1f} s, stored in {cache_folder()}")
+    print(f"{total} solvers of {n_pairs} pairs ready in {seconds:.1f} s, stored in {cache_folder()}")
     return 0

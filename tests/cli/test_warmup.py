@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+from argparse import ArgumentParser
+from inspect import signature
 
 import pytest
 
 from drsub_fast._kinds import OBJECTIVES, SETS
+from drsub_fast.batch.stacked import maximize_stacked
 from drsub_fast.cli import warmup
 from drsub_fast.cli.command import main
 from drsub_fast.engine.jit import COMPILE
@@ -32,6 +35,26 @@ def test_pairs_are_all_there_and_begin_apart():
     pairs = warmup.pairs(["a", "b"], ["x", "y", "z"])
     assert len(set(pairs)) == 6
     assert not set(pairs[0]) & set(pairs[-1])
+
+
+def _tasks(*arguments):
+    parser = ArgumentParser()
+    warmup.add_arguments(parser)
+    return warmup.tasks(parser.parse_args(arguments))
+
+
+def test_stacks_come_last_and_by_their_default_method():
+    pairs, others = _tasks()[:4], _tasks()[4:]
+    assert all(task[0] is warmup.compile_pair and len(task[3]) == 6 for task in pairs)
+    assert others[0] == (warmup.compile_choices,)
+    assert [task[1:3] for task in others[1:]] == [task[1:3] for task in pairs]
+    assert all(task[3] == [signature(maximize_stacked).parameters["method"].default] for task in others[1:])
+
+
+@pytest.mark.parametrize("arguments", [("--method", "frank-wolfe", "two-phase-frank-wolfe"), ("--all",)])
+def test_methods_that_are_asked_for_come_with_their_stacks(arguments):
+    found = {task[0]: task[-1] for task in _tasks("--set", "box", *arguments)}
+    assert found[warmup.compile_stacks] == found[warmup.compile_pair]
 
 
 def test_an_unknown_name_is_refused(capsys):
