@@ -146,14 +146,15 @@ def maximize_stacked(
     >>> r[2].status.name
     'COMPLETED'
 
-    Any executor will do: of processes, ``client.get_executor(pure=False)`` of Dask, ``get_reusable_executor()`` of
-    joblib's loky.
+    Any executor will do: a `ProcessPoolExecutor`, ``client.get_executor(pure=False)`` of Dask, or the processes of
+    joblib.
 
-    >>> from concurrent.futures import ThreadPoolExecutor
-    >>> with ThreadPoolExecutor(2) as executor:
-    ...     r = ds.maximize_stacked(H=[[-1.0, -0.5], [-0.5, -2.0]], h=h, upper=[1.0, 1.0], executor=executor)
+    >>> from joblib.externals.loky import get_reusable_executor
+    >>> executor = get_reusable_executor(max_workers=2)
+    >>> r = ds.maximize_stacked(H=[[-1.0, -0.5], [-0.5, -2.0]], h=h, upper=[1.0, 1.0], executor=executor)
     >>> r.value.round(2)
     array([0.57, 1.14, 1.5 ])
+    >>> executor.shutdown()
     """
     began = time.perf_counter()
     settings = stack_settings(

@@ -156,6 +156,7 @@ class HighsOracle:
         self._range = self._scaled_bounds()
         self.pivots = 0
         self._moved = False
+        self._may_go_by_steps, self._by_steps = True, False
         self._model = _Model()
         self._set(_OPTIONS)
         _require(
@@ -268,25 +269,41 @@ class HighsOracle:
             return v
         if self._is_down_closed:
             return shrink_into_rows(v, self._A, self._b)
-        return move_into_rows(v, self._A, self._b, self._row_lower, self.upper, self._lower, self._sizes)
+        try:
+            return move_into_rows(v, self._A, self._b, self._row_lower, self.upper, self._lower, self._sizes)
+        except OracleError:
+            if not self._by_steps:
+                raise
+        self._may_go_by_steps = False  # its tolerances are too coarse for these rows
+        return self.maximize(direction, upper, time_limit)
 
     def _run(self):
         """Solves the program as it stands: (status of the run, status of the model)."""
         model, size = self._model, self._n + self._m
+        self._by_steps = False
         if size <= _LARGE:
             return self._run_once()
         _require(model.setOptionValue("simplex_iteration_limit", int(_SHARE * size)), "iteration limit")
         statuses = self._run_once()
         _require(model.setOptionValue("simplex_iteration_limit", _NO_LIMIT), "iteration limit")
         if statuses[1] == _core.HighsModelStatus.kIterationLimit:
-            by_steps = np.square(np.diff(self._matrix.indptr).astype(float)).sum() > _FILLED
-            others = _BY_STEPS if by_steps else {"solver": "ipm"}
-            self._set(others)
-            # HiGHS keeps the simplex's factors, and would go on with them from the basis that another method has left:
-            # up to 1.16 it ends in errors ("excessive primal values") and memory faults then.
-            _require(model.clearSolver(), "new beginning")
-            statuses = self._run_once()
-            self._set({name: _OPTIONS[name] for name in others})
+            fills = np.square(np.diff(self._matrix.indptr).astype(float)).sum() > _FILLED
+            self._by_steps = fills and self._may_go_by_steps
+            if self._by_steps:
+                statuses = self._run_by(_BY_STEPS)
+                self._by_steps = statuses[1] != _core.HighsModelStatus.kUnknown
+            if not self._by_steps:
+                statuses = self._run_by({"solver": "ipm"})
+        return statuses
+
+    def _run_by(self, options):
+        """Solves the program anew by another method."""
+        self._set(options)
+        # HiGHS keeps the simplex's factors, and would go on with them from the basis that another method has left: up
+        # to 1.16 it ends in errors ("excessive primal values") and memory faults then.
+        _require(self._model.clearSolver(), "new beginning")
+        statuses = self._run_once()
+        self._set({name: _OPTIONS[name] for name in options})
         return statuses
 
     def _set(self, options):

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 
 from drsub_fast.errors import OracleError
+from drsub_fast.lp import highs
 from drsub_fast.lp.highs import HighsOracle
 
 
@@ -169,6 +170,23 @@ def test_a_program_whose_factors_would_fill_up_goes_to_the_first_order_method(mo
         assert (A @ v <= 1.0 + 1e-12).all()
         assert ((v >= 0.0) & (v <= upper)).all()
         cost = cost + 0.1 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-7])
+def test_where_the_first_order_method_is_too_coarse_the_interior_point_takes_over(monkeypatch, tolerance):
+    rng = np.random.default_rng(170)
+    n, m = 120, 60
+    A = scipy.sparse.csr_array(rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.1))
+    upper, cost = np.ones(n), rng.standard_normal(n)
+    side = A @ (0.5 * rng.random(n))
+    best = cost @ HighsOracle(A, side, upper, row_lower=side).maximize(cost, upper)
+    coarse = {name: tolerance if "tolerance" in name else value for name, value in highs._BY_STEPS.items()}
+    monkeypatch.setattr(highs, "_LARGE", 10)
+    monkeypatch.setattr(highs, "_FILLED", 0)
+    monkeypatch.setattr(highs, "_BY_STEPS", coarse)
+    v = HighsOracle(A, side, upper, row_lower=side).maximize(cost, upper)
+    assert cost @ v == pytest.approx(best, rel=1e-7)
+    np.testing.assert_allclose(A @ v, side, atol=1e-9)
 
 
 def test_multipliers_are_in_the_user_s_units():
