@@ -19,14 +19,13 @@ from drsub_fast.batch.many import Failure, maximize_iter
 from drsub_fast.batch.stack_files import read_stack
 from drsub_fast.batch.stacked import stack_settings, stacked_results
 from drsub_fast.batch.tables import KINDS, check_table, open_table
+from drsub_fast.cli import FAILURES, INTERRUPTED
 from drsub_fast.cli.options import add_options, given_options
 from drsub_fast.cli.progress import shown_progress
 from drsub_fast.engine.threads import worker_count
 from drsub_fast.errors import CheckpointError, UnsupportedError
 from drsub_fast.problems.files import PROBLEM_FILES, kind_of_file, read_problem
 from drsub_fast.result import Status
-
-FAILURES, INTERRUPTED = 1, 130
 
 #: Errors of a disk, or of a user's share of it, that is full.
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}

@@ -9,9 +9,8 @@ import sys
 
 from drsub_fast import __version__
 from drsub_fast._start import raise_interrupts
+from drsub_fast.cli import INTERRUPTED
 from drsub_fast.errors import OracleError
-
-INTERRUPTED = 130
 
 #: Subcommands, and what each is for.
 SUBCOMMANDS = {

@@ -12,12 +12,11 @@ from typing import Any
 
 from tqdm import tqdm
 
+from drsub_fast.cli import INTERRUPTED
 from drsub_fast.engine.jit import cache_folder
 from drsub_fast.experiments import choices, debates, digits, synthetic
 from drsub_fast.instances import EXTRA_FAMILIES, FAMILIES, PAPER_REPEATS, PAPER_ROWS, PAPER_SIZES
 from drsub_fast.methods import METHODS
-
-INTERRUPTED = 130
 
 #: Experiments on data; the others than the first need none but scikit-learn's.
 DATA_FAMILIES = ("debates", "digits", "choices")

@@ -7,11 +7,10 @@ import numpy as np
 
 from drsub_fast._checks import first_few
 from drsub_fast._kinds import OBJECTIVES, SETS
+from drsub_fast.cli import INTERRUPTED
 from drsub_fast.cli.options import add_options, given_options
 from drsub_fast.methods import maximize
 from drsub_fast.problems.files import read_problem, write_result
-
-INTERRUPTED = 130
 
 DESCRIPTION = (
     "Maximises the objective in an .npz or .mat file over the set there, or solves the quadratic "
