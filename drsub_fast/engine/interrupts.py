@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Executor, Future
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -29,7 +29,8 @@ class uninterrupted:
         self._has_come = False
         self._handler = None
         if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
-            self._handler = signal.signal(signal.SIGINT, self._note)
+            with suppress(ValueError):  # in a host program another thread may be the one that gets signals
+                self._handler = signal.signal(signal.SIGINT, self._note)
 
     def _note(self, *_: Any) -> None:
         self._has_come = True

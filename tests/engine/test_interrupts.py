@@ -45,6 +45,15 @@ def test_an_ignored_ctrl_c_stays_ignored():
         signal.signal(signal.SIGINT, before)
 
 
+def test_where_the_host_keeps_signals_elsewhere_nothing_changes(monkeypatch):
+    def refused(*_):
+        raise ValueError("signal only works in main thread of the main interpreter")
+
+    monkeypatch.setattr(signal, "signal", refused)
+    with uninterrupted():
+        pass
+
+
 def test_an_error_of_the_block_passes():
     with pytest.raises(ZeroDivisionError), uninterrupted():
         raise ZeroDivisionError
