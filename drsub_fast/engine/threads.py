@@ -9,6 +9,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from drsub_fast._checks import as_count, as_flag
+from drsub_fast.engine.interrupts import uninterrupted
 
 #: More threads than this no machine runs; systems refuse to start them from some ten thousands on.
 _MOST_WORKERS = 4096
@@ -46,16 +47,19 @@ def one_blas_thread() -> Generator[Any, None, None]:
     threads changes the rounding of results.
     """
     global _inside, _limiter, _controller
-    with _lock:
-        _inside += 1
-        if _inside == 1:
-            _controller = _controller or ThreadpoolController()
-            _limiter = _controller.limit(limits=1, user_api="blas")
+    is_inside = False
     try:
+        with uninterrupted(), _lock:
+            is_inside = True
+            _inside += 1
+            if _inside == 1:
+                _controller = _controller or ThreadpoolController()
+                _limiter = _controller.limit(limits=1, user_api="blas")
         yield
     finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0:
-                _limiter.restore_original_limits()
-                _limiter = None
+        if is_inside:
+            with uninterrupted(), _lock:
+                _inside -= 1
+                if _inside == 0:
+                    _limiter.restore_original_limits()
+                    _limiter = None

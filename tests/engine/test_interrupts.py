@@ -1,11 +1,14 @@
 import signal
+import sys
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
+import threadpoolctl
 
 from drsub_fast.engine.interrupts import result_of, submit, uninterrupted, wait_for
+from drsub_fast.engine.threads import one_blas_thread
 
 
 def test_ctrl_c_waits_for_the_end_of_the_block():
@@ -97,3 +100,35 @@ def test_an_executor_that_solves_in_submit_is_interrupted():
 
     with pytest.raises(KeyboardInterrupt):
         submit(Own(), print)
+
+
+def test_ctrl_c_at_any_place_leaves_blas_as_it_was():
+    def threads():
+        return [library["num_threads"] for library in threadpoolctl.threadpool_info()]
+
+    def run(at):
+        seen = 0
+
+        def interrupt(frame, event, _):
+            nonlocal seen
+            seen += event in ("call", "c_return")  # where Python looks for signals
+            if seen == at:
+                signal.raise_signal(signal.SIGINT)
+
+        sys.setprofile(interrupt)
+        try:
+            with one_blas_thread():
+                pass
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            sys.setprofile(None)
+        return seen
+
+    with threadpoolctl.threadpool_limits(2, "blas"):
+        before = threads()
+        places = run(0)
+        assert places > 100
+        for at in range(1, places):
+            run(at)
+            assert threads() == before, at
