@@ -47,7 +47,7 @@ def one_blas_thread() -> Generator[Any, None, None]:
     threads changes the rounding of results.
     """
     global _inside, _limiter, _controller
-    is_inside = False
+    is_inside, interrupt = False, None
     try:
         with uninterrupted(), _lock:
             is_inside = True
@@ -57,9 +57,15 @@ def one_blas_thread() -> Generator[Any, None, None]:
                 _limiter = _controller.limit(limits=1, user_api="blas")
         yield
     finally:
-        if is_inside:
-            with uninterrupted(), _lock:
-                _inside -= 1
-                if _inside == 0:
-                    _limiter.restore_original_limits()
-                    _limiter = None
+        while is_inside:
+            try:
+                with uninterrupted(), _lock:
+                    is_inside = False
+                    _inside -= 1
+                    if _inside == 0:
+                        _limiter.restore_original_limits()
+                        _limiter = None
+            except BaseException as error:  # Ctrl-C as the block began, or at its end
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt

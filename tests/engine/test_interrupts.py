@@ -132,3 +132,5 @@ def test_ctrl_c_at_any_place_leaves_blas_as_it_was():
         for at in range(1, places):
             run(at)
             assert threads() == before, at
+            with one_blas_thread():
+                assert set(threads()) == {1}, at
