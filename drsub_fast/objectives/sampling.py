@@ -37,21 +37,17 @@ class Sampler:
 
     def mean_value(self, x: NDArray[np.float64], uniforms: NDArray[np.float64]) -> float:
         """The value alone: one call of F a set."""
-        return float(np.mean([self._value_of(chosen) for chosen in uniforms < x]))
+        return float(np.mean([self.value_of(chosen) for chosen in uniforms < x]))
 
-    def _sample(self, x, uniforms):
-        """Rows (F(S), F(S + i) - F(S - i) for every i) for the distinct sets, and how often each was drawn."""
-        members, counts = np.unique(uniforms < x, axis=0, return_counts=True)
-        sample = np.empty((len(members), x.size + 1))
-        for row, chosen in zip(sample, members, strict=True):
-            value = row[0] = self._value_of(chosen)
-            for i in range(x.size):
-                chosen[i] ^= True
-                row[i + 1] = (self._value_of(chosen) - value) * (1.0 if chosen[i] else -1.0)
-                chosen[i] ^= True
-        return sample, counts
+    def difference(self, chosen: NDArray[np.bool_], i: int) -> float:
+        """F(S + i) - F(S - i) for the set S of the items ``chosen``."""
+        other = chosen.copy()
+        other[i] ^= True
+        change = self.value_of(other) - self.value_of(chosen)
+        return -change if chosen[i] else change
 
-    def _value_of(self, chosen):
+    def value_of(self, chosen: NDArray[np.bool_]) -> float:
+        """F of the items ``chosen``."""
         key = np.packbits(chosen).tobytes()
         value = self.values.get(key)
         if value is None:
@@ -59,3 +55,12 @@ class Sampler:
             if len(self.values) < _MOST_VALUES:
                 self.values[key] = value
         return value
+
+    def _sample(self, x, uniforms):
+        """Rows (F(S), F(S + i) - F(S - i) for every i) for the distinct sets, and how often each was drawn."""
+        members, counts = np.unique(uniforms < x, axis=0, return_counts=True)
+        sample = np.empty((len(members), x.size + 1))
+        for row, chosen in zip(sample, members, strict=True):
+            row[0] = self.value_of(chosen)
+            row[1:] = [self.difference(chosen, i) for i in range(x.size)]
+        return sample, counts

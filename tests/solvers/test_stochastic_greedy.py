@@ -1,5 +1,6 @@
 """Stochastic continuous greedy: few calls of F, and close to the maximum."""
 
+import itertools
 import math
 import pickle
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
+from drsub_fast.solvers import stochastic_greedy
 
 
 def problem(seed, n=16, k=4):
@@ -32,6 +34,24 @@ def test_a_few_hundred_calls_are_enough():
         assert len(calls) == len(set(calls)) == f.n_calls <= 20 * 17 + 20
         ratios.append(exact.value(r.x) / ds.certificates.upper_bound(exact, P, gap=0.0))
     assert np.mean(ratios) >= 0.9
+
+
+@pytest.mark.parametrize("n_samples", [1, 3])
+def test_derivatives_that_are_left_out_change_no_step(n_samples, monkeypatch):
+    def every_derivative(self, P, upper):
+        for t, i in itertools.product(range(len(self.sets)), range(self.sets.shape[1])):
+            self._compute(t, i)
+        return P.lmo(self.weights @ self.derivatives, upper)
+
+    for seed in range(6):
+        _, f, P, _ = problem(seed)
+        lazy = ds.stochastic_continuous_greedy(f, P, seed=seed, n_samples=n_samples)
+        with monkeypatch.context() as patch:
+            patch.setattr(stochastic_greedy._Average, "best_vertex", every_derivative)
+            _, g, P, _ = problem(seed)
+            full = ds.stochastic_continuous_greedy(g, P, seed=seed, n_samples=n_samples)
+        np.testing.assert_array_equal(lazy.x, full.x)
+        assert f.n_calls < 0.7 * g.n_calls
 
 
 def test_the_gradient_estimate_is_unbiased():
