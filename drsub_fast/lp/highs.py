@@ -311,9 +311,15 @@ class HighsOracle:
             _require(self._model.setOptionValue(name, value), f"option {name}")
 
     def _run_once(self):
-        status = self._model.run()
-        self.pivots += max(0, self._model.getInfoValue("simplex_iteration_count")[1])
-        return status, self._model.getModelStatus()
+        """Solves by the options as they stand, from the last basis, and without it where that leads nowhere."""
+        for _ in range(2):
+            status = self._model.run()
+            self.pivots += max(0, self._model.getInfoValue("simplex_iteration_count")[1])
+            model_status = self._model.getModelStatus()
+            if model_status != _core.HighsModelStatus.kUnknown:
+                break
+            self._model.clearSolver()
+        return status, model_status
 
     def basis(self) -> Any:
         """Status of the columns and rows in the last basis.

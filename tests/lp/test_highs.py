@@ -7,6 +7,7 @@ import textwrap
 import numpy as np
 import pytest
 import scipy.sparse
+from highspy import _core
 
 from drsub_fast.errors import OracleError
 from drsub_fast.lp import highs
@@ -120,6 +121,38 @@ def test_time_limit_is_told_apart_and_the_oracle_recovers():
     assert caught.value.status == "Time limit reached"
     best = cost @ HighsOracle(A, b, upper).maximize(cost, upper)
     assert cost @ oracle.maximize(cost, upper, time_limit=60.0) == pytest.approx(best, rel=1e-10)
+
+
+def test_a_basis_that_leads_nowhere_is_left():
+    class FirstRunLost:
+        def __init__(self, model):
+            self._model, self.lost = model, True
+
+        def __getattr__(self, name):
+            return getattr(self._model, name)
+
+        def getModelStatus(self):
+            return _core.HighsModelStatus.kUnknown if self.lost else self._model.getModelStatus()
+
+        def clearSolver(self):
+            self.lost = False
+            return self._model.clearSolver()
+
+    A, b, upper, rng = program(20, 12, 3)
+    oracle, cost = HighsOracle(A, b, upper), rng.random(20)
+    expected = oracle.maximize(cost, upper)
+    oracle._model = FirstRunLost(oracle._model)
+    np.testing.assert_allclose(oracle.maximize(cost, upper), expected, atol=1e-12)
+    assert not oracle._model.lost
+
+
+def test_multipliers_are_zero_where_no_cost_can_gain():
+    A, b, upper, _ = program(6, 3, 2)
+    oracle = HighsOracle(A, b, upper)
+    oracle.maximize(np.ones(6), upper)
+    assert oracle.row_duals().any()
+    oracle.maximize(-np.ones(6), upper)
+    assert not oracle.row_duals().any()
 
 
 def test_basis_names_as_many_tight_rows_as_basic_columns():
