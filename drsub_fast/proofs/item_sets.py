@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.mean_field import MeanField
 from drsub_fast.objectives.multilinear import (
@@ -31,6 +32,7 @@ from drsub_fast.objectives.multilinear import (
     SampledExtension,
     TableExtension,
 )
+from drsub_fast.proofs.program import constraint_rows
 from drsub_fast.proofs.rungs import CALL, gradient_price
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
@@ -38,6 +40,10 @@ from drsub_fast.sets.knapsack import DisjointKnapsacks
 
 #: Most items whose sets are all looked at.
 MOST_ITEMS = 20
+#: Most rows that have multipliers; Newton steps for these, shares of a step that are tried, and the least gain of one,
+#: relative. Median of bound / value for 6 to 12 items, log Z alone and after the steps: budgets 1.31 and 1.05,
+#: knapsacks 1.21 and 1.04, simplices 1.71 and 1.07, polytopes 1.26 and 1.06.
+_MOST_ROWS, _NEWTON_STEPS, _SHARES, _LEAST_GAIN = 30, 20, (1.0, 0.5, 0.2, 0.05, 0.01), 1e-6
 
 
 def sums(weights: Any) -> Any:
@@ -128,11 +134,55 @@ def item_set_steps(problem: Any) -> Generator[Any, None, None]:
 
 
 def partition_steps(problem: Any) -> Generator[Any, None, None]:
-    """The rung of mean-field objectives: log Z."""
+    """The rung of mean-field objectives: log Z, then Newton steps over the multipliers y of the set's rows."""
     f = problem.f
     if not isinstance(f, MeanField) or f.n > MOST_ITEMS or not f.compiled:
         return
     yield math.inf, _price(f.extension) + 20 * (1 << f.n)
     values = set_values(f.extension)
-    top = values.max()
-    yield float(top + np.log(np.exp(values - top).sum())) + _rounding(values), 0
+    try:
+        A, b, A_eq, b_eq, _ = constraint_rows(problem.P)
+    except UnsupportedError:
+        A, b, A_eq, b_eq = np.zeros((0, f.n)), np.zeros(0), np.zeros((0, f.n)), np.zeros(0)
+    rows, sides = np.vstack([A, A_eq]), np.concatenate([b, b_eq])
+    signed = np.arange(len(sides)) < len(b)
+    price = (1 << f.n) * (len(sides) ** 2 + 2 * len(sides) + 20) + 40 * CALL
+    y = np.zeros(len(sides))
+    if not len(sides) or len(sides) > _MOST_ROWS:
+        yield _log_partition(values, np.zeros((len(values), 0)), y[:0], sides[:0])[0], 0
+        return
+    yield _log_partition(values, np.zeros((len(values), 0)), y[:0], sides[:0])[0], price + len(sides) * f.n * CALL
+    loads = np.column_stack([sums(row) for row in rows])
+    bound, shares = _log_partition(values, loads, y, sides)
+    for _ in range(_NEWTON_STEPS):
+        mean = shares @ loads
+        slope = sides - mean
+        moves = ~(signed & (y == 0.0) & (slope > 0.0))
+        off = loads[:, moves] - mean[moves]
+        curvature = off.T @ (shares[:, None] * off)
+        curvature[np.diag_indices(len(curvature))] += 1e-9 * max(1e-300, np.abs(curvature).max(initial=0.0))
+        step = np.zeros(len(y))
+        step[moves] = np.linalg.lstsq(curvature, -slope[moves], rcond=None)[0]
+        for share in _SHARES:
+            ahead = y + share * step
+            ahead[signed] = np.maximum(ahead[signed], 0.0)
+            there, others = _log_partition(values, loads, ahead, sides)
+            if there < bound:
+                break
+        else:
+            return
+        gain, y, bound, shares = bound - there, ahead, there, others
+        yield bound, price
+        if gain <= _LEAST_GAIN * max(1.0, abs(bound)):
+            return
+
+
+def _log_partition(values, loads, y, sides):
+    """(log sum_S exp(F(S) - y'R 1_S) + y'r with room for rounding, the shares of the sets)."""
+    exponents = values - loads @ y
+    top = exponents.max()
+    shares = np.exp(exponents - top)
+    total = shares.sum()
+    size = np.abs(y) @ (np.abs(loads).max(axis=0, initial=0.0) + np.abs(sides))
+    rounding = _rounding(values) + 1e-13 * len(values).bit_length() * size
+    return float(top + np.log(total) + y @ sides) + rounding, shares / total
