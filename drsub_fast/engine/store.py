@@ -30,6 +30,18 @@ _MAGIC = b"drsub_fast kernel 1\n"
 
 
 @cache
+def _digest_of(place):
+    """Hash of the sources of a folder of the package, or of one file, names included; of nothing if it is absent."""
+    path = _PACKAGE / place
+    digest = hashlib.sha256()
+    for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(str(file.relative_to(_PACKAGE)).encode())
+            digest.update(file.read_bytes())
+    return digest.digest()
+
+
+@cache
 def source_digest(module: Any) -> Any:
     """Hash of the sources that a kernel of a module may link in, names included.
 
@@ -37,17 +49,9 @@ def source_digest(module: Any) -> Any:
     An edit elsewhere (a figure, a subcommand) leaves the compiled code in force.
     """
     own = module.removeprefix("drsub_fast.").partition(".")[0]
-    places = (*_SHARED, own, f"{own}.py")
-    files = {
-        path
-        for place in places
-        for path in ((_PACKAGE / place).rglob("*.py") if (_PACKAGE / place).is_dir() else [_PACKAGE / place])
-        if path.is_file()
-    }
     digest = hashlib.sha256()
-    for path in sorted(files):
-        digest.update(str(path.relative_to(_PACKAGE)).encode())
-        digest.update(path.read_bytes())
+    for place in (*_SHARED, own, f"{own}.py"):
+        digest.update(_digest_of(place))
     if not module.startswith("drsub_fast."):  # a test's own kernels
         digest.update(Path(sys.modules[module].__file__).read_bytes())
     return digest.hexdigest()

@@ -33,6 +33,7 @@ import math
 from drsub_fast.engine.codes import NEEDS_SOLVER, OK, PAUSED
 from drsub_fast.engine.jit import kernel
 from drsub_fast.lp.pivots import GO_ON, OPTIMAL, PRIMAL_TOL, UNRELIABLE, dual_pivots, primal_pivots, to_its_bounds
+from drsub_fast.lp.residuals import is_right
 from drsub_fast.lp.tableau import (
     BARE,
     COLD,
@@ -58,7 +59,6 @@ from drsub_fast.lp.tableau import (
     find_vertex,
     from_slacks,
     install,
-    is_right,
     least_of,
     n_improving,
     n_infeasible,

@@ -3,6 +3,8 @@
 import math
 from collections import namedtuple
 
+import numpy as np
+
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import matrix, part
 from drsub_fast.engine.vector import dot
@@ -40,10 +42,6 @@ N_STATE = 10
 
 #: A reduced cost of the wrong sign up to this, in units of the largest gain, counts as 0.
 DUAL_TOL = 1e-10
-
-#: Largest rest in an equation that needs no correction, and how often it is corrected before T is in doubt.
-_RESIDUAL = 1e-11
-_CORRECTIONS = 3
 
 #: T is padded to multiples of these, so that loops over its rows, four at a time, come out even.
 _LANES, _ROWS = 8, 4
@@ -91,7 +89,13 @@ def simplex_carve(m, n, floats, integers):
     )
 
 
-@kernel(reductions=True, noalias=True)
+def _subtract_array_from_four(a, b, c, d, fa, fb, fc, fd, row):
+    n = row.size
+    for into, factor in ((a, fa), (b, fb), (c, fc), (d, fd)):
+        into[:n] -= factor * row
+
+
+@kernel(plain=_subtract_array_from_four, reductions=True, noalias=True)
 def _subtract_from_four(a, b, c, d, fa, fb, fc, fd, row):
     """Subtracts multiples of a row from four others."""
     for j in range(row.size):
@@ -170,7 +174,18 @@ def least_of(table, row, count):
     return min(min(a, b), min(c, d))
 
 
-@kernel
+def _place_in_array(table, row, count):
+    if count == 0:
+        return -1
+    values = table[row, :count]
+    where = values.argmax()
+    if values[where] != values[where]:  # what is not a number does not count
+        values = np.where(np.isnan(values), -math.inf, values)
+        where = values.argmax()
+    return int(where) if values[where] > 0.0 else -1
+
+
+@kernel(plain=_place_in_array)
 def place_of_greatest(table, row, count):
     """Where the largest entry is; -1 if none is positive."""
     a = b = c = d = 0.0
@@ -254,7 +269,30 @@ def reduced_costs(work, m, n, cost, d):
         table[d, j] = table[cost, places[NONBASIC, j]] - row[j]
 
 
-@kernel
+def _exchange_in_arrays(work, p, q):
+    T, U, W, table, places, state = work.T, work.U, work.W, work.table, work.places, work.state
+    k = state[LOGGED]
+    n_rows, n_columns = T.shape
+    inverse = 1.0 / table[COLUMN, p]
+    row = table[ROW, :n_columns]
+    row *= inverse
+    row[q] = inverse
+    W[k], U[k] = row, table[COLUMN, :n_rows]
+    T[p], T[:, q] = 0.0, 0.0
+    U[k, p] = -1.0
+    U[:k, p], W[:k, q] = 0.0, 0.0
+    beta = table[BETA, p] * inverse
+    table[BETA, p] = 0.0
+    table[BETA, :n_rows] -= U[k] * beta
+    places[NONBASIC, q], places[BASIC, p] = places[BASIC, p], places[NONBASIC, q]
+    state[BARE] = 0
+    state[LOGGED] = (k + 1) % len(U)
+    if state[LOGGED] == 0:
+        for u, w in zip(U, W, strict=True):
+            T -= u[:, None] * w
+
+
+@kernel(plain=_exchange_in_arrays)
 def exchange(work, p, q):
     """Exchanges the basic variable of row p for the nonbasic one of column q; ROW and COLUMN hold these.
 
@@ -297,7 +335,11 @@ def exchange(work, p, q):
                     )
 
 
-@kernel
+def _clear_array(M):
+    M[:] = 0.0
+
+
+@kernel(plain=_clear_array)
 def _clear(M):
     for i in range(M.shape[0]):
         for j in range(M.shape[1]):
@@ -411,7 +453,13 @@ def n_improving(table, n):
     return count
 
 
-@kernel
+def _find_vertex_in_arrays(work, m, n):
+    table, nonbasic, basic = work.table, work.places[NONBASIC, :n], work.places[BASIC, :m]
+    table[POINT, nonbasic], table[SIGN, nonbasic] = table[HELD, :n], table[SIDE, :n]
+    table[POINT, basic], table[SIGN, basic] = table[VALUE, :m], 0.0
+
+
+@kernel(plain=_find_vertex_in_arrays)
 def find_vertex(work, m, n):
     """The vertex and the sides, by variable."""
     table, places = work.table, work.places
@@ -421,65 +469,3 @@ def find_vertex(work, m, n):
     for i in range(m):
         table[POINT, places[BASIC, i]] = table[VALUE, i]
         table[SIGN, places[BASIC, i]] = 0.0
-
-
-@kernel(reductions=True)
-def _residuals(lp, work):
-    """SHORT = b - A x - s and REST = c - d - A'y, which should be zero; the largest, relative to large costs.
-
-    NaN if one is not a number.
-    """
-    A, b, table, places = lp.A, lp.b, work.table, work.places
-    m, n = A.shape
-    find_vertex(work, m, n)
-    for k in range(n):
-        table[REST, k] = table[COST, k]
-    for i in range(m):
-        table[REST, n + i] = 0.0
-    for j in range(n):
-        # For a slack: the dual variable.
-        table[REST, places[NONBASIC, j]] -= table[D, j]
-    worst = poison = 0.0
-    for i in range(m):
-        total = b[i] - table[POINT, n + i]
-        price = table[REST, n + i]
-        table[REST, n + i] = 0.0
-        for k in range(n):
-            total -= A[i, k] * table[POINT, k]
-            table[REST, k] -= A[i, k] * price
-        table[SHORT, i] = total
-        worst = max(worst, abs(total))
-        poison += total - total
-    for k in range(n):
-        worst = max(worst, abs(table[REST, k]) / max(1.0, abs(table[COST, k])))
-        poison += table[REST, k] - table[REST, k]
-    return worst + poison
-
-
-@kernel
-def _correct(work, m, n):
-    """Takes what the residuals say into account, with T for the inverse of the basis."""
-    table, places = work.table, work.places
-    for j in range(n):
-        v = places[NONBASIC, j]
-        table[GAIN, j] = table[SHORT, v - n] if v >= n else 0.0
-    multiply(work, GAIN)
-    for i in range(m):
-        v = places[BASIC, i]
-        change = table[COLUMN, i] + (table[SHORT, v - n] if v >= n else 0.0)
-        table[VALUE, i] += change
-        table[BETA, i] += change
-    reduced_costs(work, m, n, REST, GAIN)
-    for j in range(n):
-        table[D, j] += table[GAIN, j]
-
-
-@kernel
-def is_right(lp, work):
-    """Whether the vertex and the duals satisfy the equations of the program, corrected if need be."""
-    m, n = lp.A.shape
-    for _ in range(_CORRECTIONS):
-        if _residuals(lp, work) <= _RESIDUAL:
-            return True
-        _correct(work, m, n)
-    return _residuals(lp, work) <= _RESIDUAL
