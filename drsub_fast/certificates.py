@@ -23,6 +23,7 @@ from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic, QuadraticParams
+from drsub_fast.proofs.ball_bound import ball_steps
 from drsub_fast.proofs.concave import concave_steps
 from drsub_fast.proofs.covering import covering_steps
 from drsub_fast.proofs.doubly_nonnegative import interior_point_bound
@@ -256,9 +257,9 @@ def upper_bound(
     Notes
     -----
     What is tried, as far as it applies: the linear bounds at the lower and the upper corner; value and gap for concave
-    f; for quadratics their doubly non-negative relaxation, and pairs of variables if the set is in a simplex;
-    all sets of a multilinear extension of few items, and a linear program for coverage, facility location and
-    FLID of many; concave functions above softmax extensions.
+    f; for quadratics their doubly non-negative relaxation, pairs of variables if the set is in a simplex, and the dual
+    of the trust region problem over a ball; all sets of a multilinear extension of few items, and a linear program for
+    coverage, facility location and FLID of many; concave functions above softmax extensions.
 
     Examples
     --------
@@ -318,6 +319,7 @@ RUNGS = (
     partition_steps,
     covering_steps,
     pair_steps,
+    ball_steps,
     interior_point_steps,
     first_order_steps,
     softmax_steps,
