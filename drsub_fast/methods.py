@@ -17,6 +17,7 @@ from drsub_fast.certificates import upper_bound
 from drsub_fast.engine.clock import OutOfTime, last_moment, now, until
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import Multilinear
+from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.rungs import CALL
 from drsub_fast.result import Result, Status, with_bound
@@ -84,12 +85,12 @@ for _method in (
     register_method(_method)
 
 
-#: Operations that a bound may take however small the solve was, 4 ms, and for softmax extensions, 20 ms. A solve of 8
-#: to 12 variables takes 0.3 to 1 ms. Within its own operations no relaxation of a quadratic ends: 1.001 of the value
-#: takes 4.5e6 at n = 8, 6.7e6 at 12, 1.6e7 at 16. Softmax extensions of 8 items under a budget have bounds of 1.055,
-#: 1.054 and 1.037 times the maximum, in the median, by 5e6, 2e7 and 4e7: branching pays late. Sets of items, log Z and
-#: concave f need no floor.
-_FREE_OPERATIONS, _FREE_FOR_SOFTMAX = 8e6, 4e7
+#: Operations that a bound may take however small the solve was: 4 ms, for quadratics 10, for softmax extensions 20. A
+#: solve of 8 to 12 variables takes 0.3 to 1 ms. Within its own operations no relaxation of a quadratic ends: 1.001 of
+#: the value takes 4.5e6 at n = 8, 6.7e6 at 12, 1.6e7 at 16, and 8e6 leave 1.3 at 16 and 20. Softmax extensions of 8
+#: items under a budget have bounds of 1.055, 1.054 and 1.037 times the maximum, in the median, by 5e6, 2e7 and 4e7:
+#: branching pays late. Sets of items, log Z and concave f need no floor.
+_FREE_OPERATIONS, _FREE_FOR_QUADRATICS, _FREE_FOR_SOFTMAX = 8e6, 2e7, 4e7
 #: Operations of a step of a compiled loop beside f's: 0.4 to 2 us of steps and oracles of a dozen variables.
 _COMPILED_STEP = 1000
 
@@ -210,8 +211,8 @@ def maximize(
     bound : {"auto", "cheap", "tight"}
         What `upper_bound` rests on. "cheap": what the method knows at no cost. "tight": the best that
         `certificates.upper_bound` can prove. "auto": the best that it proves with as many operations as the solve
-        took, counted and not timed, or 8e6 (some 4 ms; for softmax extensions 4e7) if that is more. The last two are
-        computed when the bound is first read.
+        took, counted and not timed, or 8e6 (some 4 ms; for quadratics 2e7, for softmax extensions 4e7) if that is more.
+        The last two are computed when the bound is first read.
     x0 : array_like, shape (n,), optional
         Starting point in P, for methods that take one; with several starts, one more start.
     callback : callable, optional
@@ -263,5 +264,6 @@ def maximize(
     if bound == "auto":
         step = f.operations + (_COMPILED_STEP if f.compiled else CALL)
         free = _FREE_FOR_SOFTMAX if isinstance(f, Softmax) else _FREE_OPERATIONS
+        free = _FREE_FOR_QUADRATICS if isinstance(f, Quadratic) else free
         limits["operations"] = max(free, result.n_lmo * step)
     return with_bound(result, lambda known: min(known, upper_bound(f, P, result.value, x=result.x, **limits)))

@@ -30,6 +30,8 @@ _INTERIOR_GAP = 1e-7
 #: operations of a product of matrices that take as long as one elsewhere. Milliseconds of a step at n = 8, 12, 16, 20:
 #: 0.13, 0.20, 0.39, 1.0, as counted.
 _PREPARE, _STEP, _FAST = 280, 60, 8
+#: Steps without which it is not begun, since its first bounds are poor: they are paid beforehand.
+_FEWEST = 8
 #: Steps of the first-order method between two bounds.
 _EVERY = 25
 #: Most bounds, and how near to the relaxation's value the last one is, relative.
@@ -63,19 +65,19 @@ def interior_point_steps(problem: Any) -> Generator[Any, None, None]:
     program = _program(problem)
     if program is None or problem.f.n > _INTERIOR_UP_TO:
         return
-    yield math.inf, _PREPARE * CALL
+    N, L = problem.f.n + 1, 2 * problem.f.n + 1 + len(program.A)
+    pairs = N * (N + 1) / 2
+    price = _STEP * CALL + 14 * pairs**2 + (pairs**3 / 3 + 2 * L * pairs * (L + pairs)) / _FAST
+    yield math.inf, _PREPARE * CALL + _FEWEST * price, _PREPARE * CALL
     form = unit_form(program, program.lower, program.upper)
     scale = magnitude(program)
     if form is None or scale == 0.0 or len(form.free) == 0:
         return
     data = relaxation(form)
     constant = problem.f.params.c + form.constant
-    L, N = data.V.shape
-    pairs = N * (N + 1) / 2
-    price = _STEP * CALL + 14 * pairs**2 + (pairs**3 / 3 + 2 * L * pairs * (L + pairs)) / _FAST
-    yield constant + data.linear, price
-    for bound in interior_point_bounds(data, scale, _INTERIOR_GAP):
-        yield constant + bound, price
+    yield constant + data.linear, 0
+    for step, bound in enumerate(interior_point_bounds(data, scale, _INTERIOR_GAP), 1):
+        yield constant + bound, price if step >= _FEWEST else 0
 
 
 def first_order_steps(problem: Any) -> Generator[Any, None, None]:
