@@ -10,7 +10,7 @@ import scipy.sparse
 from highspy import _core
 
 from drsub_fast.errors import OracleError
-from drsub_fast.lp import highs
+from drsub_fast.lp import highs, rows
 from drsub_fast.lp.highs import HighsOracle
 
 
@@ -235,9 +235,9 @@ def test_multipliers_are_in_the_user_s_units():
 
 _ANOTHER_METHOD = """
 import numpy as np, scipy.sparse
-from drsub_fast.lp import highs
+from drsub_fast.lp import highs, rows
 
-highs._LARGE, highs._SHARE = 0, 0.01  # every program goes to the interior point
+highs._LARGE, highs._SHARE, highs._LONGEST_PAUSE = 0, 0.01, 0  # first the simplex, then the interior point
 rng = np.random.default_rng(0)
 n, m = 600, 300
 A = scipy.sparse.random_array((m, n), density=0.01, rng=rng, format="csr")
@@ -260,3 +260,40 @@ def test_the_simplex_goes_on_from_the_basis_of_the_interior_point():
     run = subprocess.run([sys.executable, "-c", _ANOTHER_METHOD], capture_output=True, text=True, timeout=200)
     assert run.returncode == 0, run.stderr
     assert run.stdout == "True\n"
+
+
+def test_a_simplex_that_does_not_end_within_its_share_is_tried_less_often(monkeypatch):
+    A, b, upper, rng = program(60, 40, 5)
+    oracle, runs = HighsOracle(A, b, upper), []
+    monkeypatch.setattr(highs, "_LARGE", 0)
+    monkeypatch.setattr(highs, "_SHARE", 0.01)
+    once = oracle._run_once
+    monkeypatch.setattr(oracle, "_run_once", lambda: runs.append(oracle._pause) or once())
+    for _ in range(12):
+        cost = rng.standard_normal(60)
+        v = oracle.maximize(cost, upper)
+        assert cost @ v == pytest.approx(cost @ HighsOracle(A, b, upper).maximize(cost, upper), rel=1e-9)
+    # Twice in calls 1, 3 and 7, once in the others.
+    assert len(runs) == 12 + 3
+    oracle.maximize(cost, upper)
+    oracle._to_skip = 0
+    runs.clear()
+    oracle.maximize(cost, upper)
+    assert len(runs) == 1, "the last basis is optimal"
+    assert oracle._pause == 0
+
+
+def test_broken_rows_are_mended_by_products_as_by_a_dense_matrix(monkeypatch):
+    rng = np.random.default_rng(2)
+    A = scipy.sparse.csr_array(rng.standard_normal((30, 80)) * (rng.random((30, 80)) < 0.2))
+    x = rng.random(80)
+    side, lower, upper = A @ x, np.zeros(80), np.ones(80)
+    outside = np.clip(x + 1e-8 * rng.standard_normal(80), 0.0, 1.0)
+    arguments = A, side, side, upper, lower, np.ones(80)
+    dense = rows.move_into_rows(outside, *arguments)
+    monkeypatch.setattr(rows, "_MANY_ENTRIES", 0)
+    by_products = rows.move_into_rows(outside, *arguments)
+    np.testing.assert_allclose(by_products, dense, atol=1e-12)
+    assert (
+        rows.breaches(A, by_products, side, side).max() <= rows.PRECISION < rows.breaches(A, outside, side, side).max()
+    )
