@@ -75,9 +75,9 @@ def interior_point_steps(problem: Any) -> Generator[Any, None, None]:
         return
     data = relaxation(form)
     constant = problem.f.params.c + form.constant
-    yield constant + data.linear, 0
+    yield constant + data.linear, 0, price
     for step, bound in enumerate(interior_point_bounds(data, scale, _INTERIOR_GAP), 1):
-        yield constant + bound, price if step >= _FEWEST else 0
+        yield constant + bound, price if step >= _FEWEST else 0, price
 
 
 def first_order_steps(problem: Any) -> Generator[Any, None, None]:

@@ -3,7 +3,8 @@
 A rung is a generator for one kind of problem. It yields pairs (bound, price): a bound that holds for all points of the
 set, infinite where it has none yet, and the number of operations that its next step takes; as a third number, how many
 of them come before it has a bound if its time is over then. Where it does not apply it yields nothing. Prices are
-multiplications and additions, with `CALL` for each call of numpy.
+multiplications and additions, with `CALL` for each call of numpy. A step that was paid before has the price 0, and its
+operations as the third number.
 """
 
 import math
@@ -62,7 +63,7 @@ class Allowance:
             took, paid = time - self._last[0], self._last[1]
             # Of a far smaller step most time may be what surrounds its operations: it says nothing of the speed.
             seconds = max(seconds, took * least / paid) if paid >= _ALIKE * least else took + seconds
-        self._last = time, price
+        self._last = time, max(price, least)
         return time + seconds >= self.deadline
 
 

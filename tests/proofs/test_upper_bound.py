@@ -122,6 +122,18 @@ def test_a_small_problem_has_a_bound_however_late_it_is(kind, monkeypatch):
         assert max(f.value(np.minimum(x, 1.0)) for x in feasible_points(random, P, 60)) <= bound < np.inf
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("limit", [3.0, 10.0, 30.0, 1000.0])
+def test_a_limit_of_any_length_gives_a_bound(kind, limit, monkeypatch):
+    random = np.random.default_rng(8)
+    for _ in range(5):
+        seconds = itertools.count(step=1.0)
+        monkeypatch.setattr(clock, "clock", lambda seconds=seconds: next(seconds))
+        f, P = kind(random, 4), random_set(random, 4)
+        bound = certificates.upper_bound(f, P, time_limit=limit)
+        assert max(f.value(np.minimum(x, 1.0)) for x in feasible_points(random, P, 60)) <= bound < np.inf
+
+
 @pytest.mark.parametrize("limit", [60.0, 200.0, 1000.0])
 def test_the_first_order_method_ends_with_a_bound_in_time(limit, monkeypatch):
     random = np.random.default_rng(3)
