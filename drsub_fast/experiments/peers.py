@@ -247,6 +247,21 @@ def lazy_greedy_in_numpy(W: NDArray[np.float64], k: int) -> Callable[[], float]:
     return choose
 
 
+def sparse_by_scipy(H: Any, h: NDArray[np.float64], k: float, steps: int) -> float:
+    """`nonmonotone_frank_wolfe` over {x <= 1, sum x <= k} with a sparse H, the oracle by a partial sort; the value."""
+    n = h.size
+    x = np.zeros(n)
+    for _ in range(steps):
+        gradient, room = H @ x + h, 1.0 - x
+        most = min(n, int(k / room.min()) + 2)
+        best = np.argpartition(-gradient, most - 1)[:most]
+        best = best[np.argsort(-gradient[best])]
+        best = best[gradient[best] > 0.0]
+        taken = np.cumsum(room[best]) - room[best]
+        x[best] += np.clip(k - taken, 0.0, room[best]) / steps
+    return float(0.5 * x @ (H @ x) + h @ x)
+
+
 #: Ways to k items of large facility location.
 SELECTION = (
     Peer("lazy greedy in numpy", None, None, lazy_greedy_in_numpy),

@@ -9,14 +9,18 @@ import math
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from threadpoolctl import threadpool_limits
 
 from drsub_fast import reference
+from drsub_fast.discrete.greedy import greedy_map
 from drsub_fast.discrete.set_greedy import greedy
 from drsub_fast.engine.jit import kernel
+from drsub_fast.experiments.choices import plain_greedy, random_items
 from drsub_fast.experiments.peers import (
     GLOBAL,
     LOCAL,
@@ -27,6 +31,7 @@ from drsub_fast.experiments.peers import (
     nonmonotone_by_warm_model,
     softmax_by_numpy,
     softmax_slsqp,
+    sparse_by_scipy,
 )
 from drsub_fast.kernels import contract, evaluate, lmo, objective_work, prepare
 from drsub_fast.kernels import set_work as set_work_of
@@ -214,6 +219,34 @@ def selection_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
             yield Row("greedy, facility location", f"{k} of {n}", peer.name, theirs, mine, f"value {lead:+.2%}")
 
 
+def greedy_map_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+    """k of n items by greedy choice, from feature vectors of some rank."""
+    for n, rank, k in sizes:
+        features, quality = random_items(n, rank)
+        calls = (
+            partial(plain_greedy, features, quality, k),
+            partial(greedy_map, features=features, quality=quality, size=k),
+        )
+        theirs, mine = interleaved_medians(calls, seconds, least=1)
+        note = _agreement(calls[1]().value, calls[0]())
+        yield Row("greedy_map", f"{k} of {n}, rank {rank}", "numpy's greedy", theirs, mine, note)
+
+
+def sparse_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+    """Quadratics with some 11 entries a row over a budget of n / 20."""
+    for n in sizes:
+        rng, half = np.random.default_rng(n), 5 * n
+        entries = -rng.random(half), (rng.integers(n, size=half), rng.integers(n, size=half))
+        H = scipy.sparse.csr_array(entries, shape=(n, n))
+        H = (H + H.T - scipy.sparse.diags_array(0.5 + rng.random(n))).tocsr()
+        h, k = -0.2 * (H @ np.ones(n)) * (1.0 + 0.3 * rng.random(n)), n / 20
+        f, P = Quadratic(H, h), Budget(k, np.ones(n))
+        calls = partial(sparse_by_scipy, H, h, k, STEPS), partial(nonmonotone_frank_wolfe, f, P, max_iter=STEPS)
+        theirs, mine = interleaved_medians(calls, seconds, least=1)
+        note = _agreement(calls[1]().value, calls[0]())
+        yield Row("nonmonotone, sparse H", f"n = {n}", "scipy.sparse, argpartition", theirs, mine, note)
+
+
 def softmax_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     """Softmax over a budget set against the numpy loop."""
     for n in sizes:
@@ -307,6 +340,8 @@ def table(quick: bool = False) -> Generator[Any, None, None]:
         yield from softmax_gap_rows([16, 128], seconds)
         yield from global_rows([(8, 4)] + ([] if quick else [(12, 6), (16, 8)]), seconds)
         yield from selection_rows([(1000, 20)] + ([] if quick else [(3000, 50)]), seconds)
+        yield from greedy_map_rows([(10_000, 64, 20)] if quick else [(100_000, 200, 100)], seconds)
+        yield from sparse_rows([10_000] if quick else [100_000], seconds)
         yield from warm_rows(sizes, seconds)
         yield from softmax_rows([16, 128] + ([] if quick else [512, 1024]), seconds)
         yield from first_lp_rows([(200, 200), (500, 500)] + ([] if quick else [(1000, 500), (1000, 1000)]), seconds)
