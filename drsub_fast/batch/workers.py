@@ -124,9 +124,8 @@ class _Chunk:
         """Has the results kept for the next run, if there are any."""
         with uninterrupted():
             future = self.future
-            if future is None or not future.done() or future.cancelled() or future.exception() is not None:
-                return
-        self.collect(writer)
+            if future is not None and future.done() and not future.cancelled() and future.exception() is None:
+                self.collect(writer)
 
 
 def _named(chunks, store):

@@ -126,8 +126,8 @@ def _holds_arrays(numba_type):
 def _no_collection():
     """While Numba makes objects by the million, most of which stay, looking for garbage takes a tenth of the time."""
     was_enabled = gc.isenabled()
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
         if was_enabled:

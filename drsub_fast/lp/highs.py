@@ -157,7 +157,7 @@ class HighsOracle:
         self._columns = np.arange(n, dtype=np.int32)
         self._range = self._scaled_bounds()
         self.pivots = 0
-        self._moved = False
+        self._has_solved = False
         self._pause, self._to_skip = 0, 0
         self._may_go_by_steps, self._by_steps = True, False
         self._model = _Model()
@@ -252,10 +252,10 @@ class HighsOracle:
             _require(model.changeColsBounds(self._n, self._columns, *self._range), "bounds")
         self.direction = direction
         cost = self._scaled_cost()
-        self._moved = True
-        if not cost.any() and not self._lower.any() and (self._row_lower <= 0.0).all() and (self._b >= 0.0).all():
+        has_zero = not self._lower.any() and (self._row_lower <= 0.0).all() and (self._b >= 0.0).all()
+        self._has_solved = bool(cost.any() or not has_zero)
+        if not self._has_solved:
             # Every point is optimal, 0 too. A warm model would return the vertex of the previous call.
-            self._moved = False
             return np.zeros(self._n)
         _require(model.changeColsCost(self._n, self._columns, cost), "cost")
         # HiGHS's clock runs on from call to call.
@@ -278,21 +278,25 @@ class HighsOracle:
             if not self._by_steps:
                 raise
         self._may_go_by_steps = False  # its tolerances are too coarse for these rows
-        return self.maximize(direction, upper, time_limit)
+        return self.maximize(direction, upper, max(0.0, limit - model.getRunTime()))
 
     def _run(self):
         """Solves the program as it stands: (status of the run, status of the model)."""
         model, size = self._model, self._n + self._m
         self._by_steps = False
         if size <= _LARGE:
-            return self._run_once()
+            statuses = self._run_once()
+            if statuses[1] == _core.HighsModelStatus.kUnknown:  # the last basis leads nowhere
+                _require(model.clearSolver(), "new beginning")
+                statuses = self._run_once()
+            return statuses
         if self._to_skip:
             self._to_skip -= 1
         else:
             _require(model.setOptionValue("simplex_iteration_limit", int(_SHARE * size)), "iteration limit")
             statuses = self._run_once()
             _require(model.setOptionValue("simplex_iteration_limit", _NO_LIMIT), "iteration limit")
-            if statuses[1] != _core.HighsModelStatus.kIterationLimit:
+            if statuses[1] not in (_core.HighsModelStatus.kIterationLimit, _core.HighsModelStatus.kUnknown):
                 self._pause = 0
                 return statuses
             self._pause = min(2 * self._pause + 1, _LONGEST_PAUSE)
@@ -321,15 +325,9 @@ class HighsOracle:
             _require(self._model.setOptionValue(name, value), f"option {name}")
 
     def _run_once(self):
-        """Solves by the options as they stand, from the last basis, and without it where that leads nowhere."""
-        for _ in range(2):
-            status = self._model.run()
-            self.pivots += max(0, self._model.getInfoValue("simplex_iteration_count")[1])
-            model_status = self._model.getModelStatus()
-            if model_status != _core.HighsModelStatus.kUnknown:
-                break
-            self._model.clearSolver()
-        return status, model_status
+        status = self._model.run()
+        self.pivots += max(0, self._model.getInfoValue("simplex_iteration_count")[1])
+        return status, self._model.getModelStatus()
 
     def basis(self) -> Any:
         """Status of the columns and rows in the last basis.
@@ -346,7 +344,7 @@ class HighsOracle:
 
     def row_duals(self) -> Any:
         """Multipliers of the rows at the last vertex, shape (m,): at least 0 where the upper side is tight."""
-        if not self._moved:
+        if not self._has_solved:
             return np.zeros(self._m)
         duals = np.fromiter(self._model.getSolution().row_dual, np.float64, self._m)
         return duals * self._cost_unit / self._row_scale

@@ -39,11 +39,11 @@ class Sampler:
         """The value alone: one call of F a set."""
         return float(np.mean([self.value_of(chosen) for chosen in uniforms < x]))
 
-    def difference(self, chosen: NDArray[np.bool_], i: int) -> float:
-        """F(S + i) - F(S - i) for the set S of the items ``chosen``."""
+    def difference(self, chosen: NDArray[np.bool_], value: float, i: int) -> float:
+        """F(S + i) - F(S - i) for the set S of the items ``chosen``, worth ``value``."""
         other = chosen.copy()
         other[i] ^= True
-        change = self.value_of(other) - self.value_of(chosen)
+        change = self.value_of(other) - value
         return -change if chosen[i] else change
 
     def value_of(self, chosen: NDArray[np.bool_]) -> float:
@@ -62,5 +62,5 @@ class Sampler:
         sample = np.empty((len(members), x.size + 1))
         for row, chosen in zip(sample, members, strict=True):
             row[0] = self.value_of(chosen)
-            row[1:] = [self.difference(chosen, i) for i in range(x.size)]
+            row[1:] = [self.difference(chosen, row[0], i) for i in range(x.size)]
         return sample, counts

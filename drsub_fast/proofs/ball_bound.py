@@ -15,16 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from drsub_fast.proofs.polyak import PolyakSteps
 from drsub_fast.proofs.program import UnitForm
 from drsub_fast.proofs.quadratic_steps import dense
 from drsub_fast.proofs.rungs import CALL
 from drsub_fast.proofs.safe_bound import relaxation, safe_bound
 from drsub_fast.sets.ball import Ball
 
-#: Most steps, and how many of them have to close this part of the gap to the known value.
-_STEPS, _LOOK, _LEAST_PART = 60, 5, 0.1
-#: What Polyak's steps aim at: this part of the way from the bound to the known value.
-_AIM = 0.3
+#: Most steps.
+_STEPS = 60
 
 
 def _best_point(certificate, C):
@@ -47,19 +46,13 @@ def ball_steps(problem: Any) -> Generator[Any, None, None]:
     form = UnitForm(c, H * unit**2, h * unit, none, none, np.zeros(0), np.zeros(n), np.arange(n), np.full(n, unit))
     # |y|^2 <= 1, by the sum of the squares and not of the y_j.
     data = relaxation(form)._replace(radius=1.0)
-    best, W, open_gap = math.inf, np.zeros((n + 1, n + 1)), math.inf
-    for step in range(_STEPS):
+    steps, W = PolyakSteps(problem.value), np.zeros((n + 1, n + 1))
+    for _ in range(_STEPS):
         certificate = safe_bound(data, W)
-        bound = c + certificate.bound
-        best = min(best, bound)
-        yield best, price
-        aim = best + _AIM * (problem.value - best)
-        if not np.isfinite(bound) or bound <= aim:
+        drop = steps.drop(c + certificate.bound)
+        yield steps.best, price
+        if drop is None:
             return
-        if step % _LOOK == 0:
-            if best - problem.value > (1.0 - _LEAST_PART) * open_gap:
-                return
-            open_gap = best - problem.value
         z = _best_point(certificate, data.C)
         slope = np.outer(z, z)
         slope[(W <= 0.0) & (slope > 0.0)] = 0.0
@@ -67,4 +60,4 @@ def ball_steps(problem: Any) -> Generator[Any, None, None]:
         steepness = float(np.vdot(slope, slope))
         if not steepness > 0.0:
             return
-        W = np.maximum(certificate.W - (bound - aim) / steepness * slope, 0.0)
+        W = np.maximum(certificate.W - drop / steepness * slope, 0.0)

@@ -28,16 +28,14 @@ from typing import Any
 import numpy as np
 
 from drsub_fast.errors import UnsupportedError
+from drsub_fast.proofs.polyak import PolyakSteps
 from drsub_fast.proofs.program import constraint_rows
 from drsub_fast.proofs.quadratic_steps import dense
 from drsub_fast.proofs.rungs import CALL
 
-#: Most steps, and how many of them have to close this part of the gap to the known value. On QPLIB_2712, n = 200, the
-#: bound is 0.0047, 0.0061, 0.0063 and 0.0063 after 1, 5, 10 and 100 steps; the best nu give 0.0064, and the minimum is
-#: 0.0129.
-_STEPS, _LOOK, _LEAST_PART = 100, 5, 0.1
-#: What Polyak's steps aim at: this part of the way from the bound to the known value.
-_AIM = 0.3
+#: Most steps. On QPLIB_2712, n = 200, the bound is 0.0047, 0.0061, 0.0063 and 0.0063 after 1, 5, 10 and 100; the best
+#: nu give 0.0064, and the minimum is 0.0129.
+_STEPS = 100
 _EPS = 2.0**-52
 
 #: f(y) = c + h'y + y'Hy/2 over y >= 0, sum y = 1.
@@ -106,19 +104,14 @@ def pair_steps(problem: Any) -> Generator[Any, None, None]:
         return
     pairs = 2.0 * simplex.H
     np.fill_diagonal(pairs, -math.inf)
-    best, nu, open_gap = math.inf, 0.5 * pairs.max(axis=1), math.inf
-    for step in range(_STEPS):
+    steps, nu = PolyakSteps(problem.value), 0.5 * pairs.max(axis=1)
+    for _ in range(_STEPS):
         nu = _feasible(nu, pairs)
         bound, y = _separable_bound(simplex, nu)
-        best = min(best, bound)
-        yield best, price
+        drop = steps.drop(bound)
+        yield steps.best, price
         slope = 0.5 * y * (1.0 - y)
         steepness = float(slope @ slope)
-        aim = best + _AIM * (problem.value - best)
-        if steepness <= 0.0 or bound <= aim:
+        if drop is None or steepness <= 0.0:
             return
-        if step % _LOOK == 0:
-            if best - problem.value > (1.0 - _LEAST_PART) * open_gap:
-                return
-            open_gap = best - problem.value
-        nu = nu - (bound - aim) / steepness * slope
+        nu = nu - drop / steepness * slope

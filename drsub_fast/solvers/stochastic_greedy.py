@@ -48,20 +48,20 @@ class _Average:
 
     def __init__(self, sampler, n):
         self.sampler = sampler
-        self.sets, self.weights = np.zeros((0, n), bool), np.zeros(0)
+        self.sets, self.values, self.weights = np.zeros((0, n), bool), np.zeros(0), np.zeros(0)
         self.derivatives, self.known = np.zeros((0, n)), np.zeros((0, n), bool)
         self.n_lmo = 0
 
-    def add(self, sets, share):
-        """Counts the sets with a ``share`` of the weight, those before with the rest."""
+    def add(self, sets, values, share):
+        """Counts the sets, with their values, with a ``share`` of the weight, those before with the rest."""
         self.weights = np.append((1.0 - share) * self.weights, np.full(len(sets), share / len(sets)))
         bounds = np.full(sets.shape, math.inf)
-        for smaller, values, known in zip(self.sets, self.derivatives, self.known, strict=True):
+        for smaller, derivatives, known in zip(self.sets, self.derivatives, self.known, strict=True):
             # S' - i is in S - i if S' has no item but i that S has not.
             extra = smaller & ~sets
             inside = known & (extra.sum(axis=1, keepdims=True) - extra == 0)
-            bounds = np.where(inside, np.minimum(bounds, values), bounds)
-        self.sets = np.vstack([self.sets, sets])
+            bounds = np.where(inside, np.minimum(bounds, derivatives), bounds)
+        self.sets, self.values = np.vstack([self.sets, sets]), np.append(self.values, values)
         self.derivatives = np.vstack([self.derivatives, bounds])
         self.known = np.vstack([self.known, np.zeros(sets.shape, bool)])
         if not np.isfinite(bounds).all():
@@ -69,7 +69,7 @@ class _Average:
                 self._compute(len(self.sets) - len(sets), i)
 
     def _compute(self, t, i):
-        value = self.sampler.difference(self.sets[t], i)
+        value = self.sampler.difference(self.sets[t], self.values[t], i)
         self.derivatives[t, i], self.known[t, i] = value, True
         # It bounds those at larger sets, too.
         missing = self.sets[t] & ~self.sets
@@ -168,8 +168,9 @@ def stochastic_continuous_greedy(
             status = Status.TIME_LIMIT
             break
         sets = rng.random((n_samples, f.n)) < x
-        average.add(sets, 4.0 / (t + 8.0) ** (2.0 / 3.0) if t > 1 else 1.0)
-        value = float(np.mean([f.sampler.value_of(chosen) for chosen in sets]))
+        of_sets = [f.sampler.value_of(chosen) for chosen in sets]
+        average.add(sets, of_sets, 4.0 / (t + 8.0) ** (2.0 / 3.0) if t > 1 else 1.0)
+        value = float(np.mean(of_sets))
         values.append(value)
         x = np.minimum(x + average.best_vertex(P, upper) / steps, upper)
         if callback is not None and callback(Progress(t, x.copy(), value, math.nan)):
