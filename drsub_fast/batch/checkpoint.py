@@ -189,12 +189,17 @@ def _lock_alone(folder):
         raise CheckpointError(f"{folder} cannot be used as the folder of a checkpoint: {error}") from None
     try:
         _lock_file(descriptor)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
     except OSError:
         holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another process"
         os.close(descriptor)
         raise CheckpointError(f"{folder} is in use by {holder}; wait for it, or give another folder") from None
+    try:
+        with naming(folder / _LOCK):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
     _locked.add(key)
     return key, descriptor
 

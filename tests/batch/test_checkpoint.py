@@ -1,5 +1,6 @@
 """Checkpoints: damaged, foreign and exchanged files, locks, results as arrays and JSON."""
 
+import errno
 import json
 import os
 import pickle
@@ -327,3 +328,15 @@ def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ds.CheckpointError, match="cannot be used as the folder"):
         solve(tmp_path / "file")
+
+
+def test_a_folder_on_a_full_disk_is_not_said_to_be_in_use(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        with pytest.raises(OSError, match=r"No space left.*lock") as told:
+            Checkpoint(tmp_path, "inputs", {"size": 1})
+    assert told.value.errno == errno.ENOSPC
+    Checkpoint(tmp_path, "inputs", {"size": 1}).close()  # the lock is gone, and there is room
