@@ -2,9 +2,14 @@
 
 n = m = 16 instances of the paper's first kind, 100 steps of the non-monotone method. Each timing is of one
 solve: the time of the batch divided by its size.
+
+    python -m bench.batch
+
+measures README's table of the ways to many problems, which share their polytope, in turn (needs the extra ``dask``).
 """
 
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -66,3 +71,56 @@ class Batch:
 
 Batch.track_solves_per_second.unit = "solves/s"
 Batch.track_value.unit = "sum of f(x)"
+
+
+def shared_stack(count, n, m):
+    """Random quadratics over one polytope."""
+    arrays = stack(count, n, m)
+    arrays |= {name: arrays[name][0] for name in ("A", "b", "upper")}
+    return arrays | {"h": -0.2 * np.einsum("bij,j->bi", arrays["H"], arrays["upper"])}
+
+
+def pairs(arrays, count):
+    """The first problems one by one."""
+    P = ds.Polytope(arrays["A"], arrays["b"], upper=arrays["upper"])
+    return [(ds.Quadratic(H, h), P) for H, h in zip(arrays["H"][:count], arrays["h"][:count], strict=True)]
+
+
+def ways(arrays, few, processes, client):
+    """Name, number of problems and call of each way; objects for every problem take too long for all of them."""
+    single = pairs(arrays, few)
+    many, one = len(arrays["H"]), few
+    yield "loop of solves", one, lambda: [ds.nonmonotone_frank_wolfe(f, P, max_iter=STEPS) for f, P in single]
+    yield "maximize_many", one, lambda: ds.maximize_many(single, **OPTIONS)
+    for name, options in (
+        ("stack, 1 thread", {"n_jobs": 1}),
+        ("2 threads", {"n_jobs": 2}),
+        ("2 processes", {"executor": processes}),
+        ("2 Dask workers", {"executor": client.get_executor(pure=False)}),
+    ):
+        yield name, many, lambda options=options: ds.maximize_stacked(**arrays, **OPTIONS, **options)
+
+
+def main():
+    from dask.distributed import Client, LocalCluster
+
+    with (
+        ProcessPoolExecutor(2) as processes,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        for n, m, many, few in ((16, 8, 60_000, 3000), (100, 50, 1500, 500)):
+            calls = list(ways(shared_stack(many, n, m), few, processes, client))
+            rates = {name: [] for name, *_ in calls}
+            for turn in range(4):  # the first is not counted
+                for name, count, call in calls:
+                    began = time.perf_counter()
+                    call()
+                    if turn:
+                        rates[name].append(count / (time.perf_counter() - began))
+            for name, found in rates.items():
+                print(f"n = {n}, m = {m}, {name:16}{np.median(found):10.0f} problems a second")
+
+
+if __name__ == "__main__":
+    main()
