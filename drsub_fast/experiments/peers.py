@@ -6,6 +6,7 @@ is timed. Those that need a further package are left out where it is not install
 
 import heapq
 import importlib.util
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -216,7 +217,9 @@ def submodlib(W: NDArray[np.float64], k: int) -> Callable[[], float]:
     from submodlib.functions.facilityLocation import FacilityLocationFunction
 
     def choose():
-        function = FacilityLocationFunction(n=len(W), mode="dense", sijs=W, separate_rep=False)
+        with warnings.catch_warnings():  # it names a module that SciPy is about to drop
+            warnings.simplefilter("ignore", DeprecationWarning)
+            function = FacilityLocationFunction(n=len(W), mode="dense", sijs=W, separate_rep=False)
         chosen = function.maximize(budget=k, optimizer="LazyGreedy", show_progress=False)
         return facility_value(W, [item for item, _ in chosen])
 

@@ -8,7 +8,6 @@ from drsub_fast.cli.command import main
 from drsub_fast.experiments import peers, speed_table
 
 
-@pytest.mark.filterwarnings("ignore:Please import:DeprecationWarning")  # submodlib's, where it is installed
 def test_rows_compare_equal_values():
     rows = [
         *speed_table.warm_rows([(6, 4)], seconds=0.0),
