@@ -84,7 +84,7 @@ class Row:
 _TURN = 0.02
 
 
-def interleaved_medians(calls: Any, seconds: Any, least: Any = 3) -> Any:
+def interleaved_medians(calls: Any, seconds: Any) -> Any:
     """Median seconds of each call, taken in turn for about ``seconds`` in all, after one uncounted round.
 
     Each turn repeats the call for `_TURN` seconds and counts once, by the mean.
@@ -92,18 +92,20 @@ def interleaved_medians(calls: Any, seconds: Any, least: Any = 3) -> Any:
     repeats = []
     for call in calls:
         call()
-        start = time.perf_counter()
-        call()
-        repeats.append(1 + int(_TURN / max(time.perf_counter() - start, 1e-6)))
+        repeats.append(1 + int(_TURN / max(_mean_seconds(call, 1), 1e-6)))
     times = [[] for _ in calls]
     end = time.perf_counter() + seconds
-    while len(times[0]) < least or time.perf_counter() < end:
+    while not times[0] or time.perf_counter() < end:
         for call, count, mine in zip(calls, repeats, times, strict=True):
-            start = time.perf_counter()
-            for _ in range(count):
-                call()
-            mine.append((time.perf_counter() - start) / count)
+            mine.append(_mean_seconds(call, count))
     return [float(np.median(mine)) for mine in times]
+
+
+def _mean_seconds(call, count):
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - start) / count
 
 
 def quadratic_problem(n: int, m: int, seed: int, concave: float = 0.0) -> Any:
@@ -135,39 +137,43 @@ def _agreement(mine, theirs):
     return f"values within {difference:.0e}"
 
 
+def _lead(mine, theirs):
+    return f"value {mine / theirs - 1.0:+.2%}"
+
+
+def _compared(task, size, baseline, theirs, mine, seconds, note=_agreement):
+    """The row of two calls that return the value reached, or what has it."""
+    times = interleaved_medians([theirs, mine], seconds)
+    values = (getattr(answer, "value", answer) for answer in (mine(), theirs()))
+    return Row(task, size, baseline, *times, note(*values))
+
+
 def cold_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     """Whole solves against the loop as one writes it first, most of whose time goes to setting up linear programs."""
     for n, m in sizes:
-        for fast, plain in (
-            (nonmonotone_frank_wolfe, reference.nonmonotone_frank_wolfe),
-            (frank_wolfe, reference.frank_wolfe),
+        for fast, plain, options in (
+            (nonmonotone_frank_wolfe, reference.nonmonotone_frank_wolfe, {}),
+            (frank_wolfe, reference.frank_wolfe, {"tol": 0.0}),
         ):
             f, P = quadratic_problem(n, m, seed=n)
-            sampled = n > 100
-            steps = SAMPLED_STEPS if sampled else STEPS
-            options = {} if fast is nonmonotone_frank_wolfe else {"tol": 0.0}
-            theirs, mine = interleaved_medians(
-                [lambda: plain(f, P, max_iter=steps, **options), lambda: fast(f, P, max_iter=STEPS, **options)],
-                seconds, least=1 if sampled else 3,
-            )  # fmt: skip
-            if sampled:
-                theirs *= STEPS / SAMPLED_STEPS
-            note = _agreement(fast(f, P, max_iter=steps, **options).value, plain(f, P, max_iter=steps, **options).value)
-            if sampled:
-                note += f", extrapolated from {SAMPLED_STEPS} of {STEPS} steps"
-            yield Row(fast.__name__, f"{n} x {m}", "numpy + cold linprog", theirs, mine, note)
+            steps = SAMPLED_STEPS if n > 100 else STEPS
+            slow = partial(plain, f, P, max_iter=steps, **options)
+            theirs, mine = interleaved_medians([slow, partial(fast, f, P, max_iter=STEPS, **options)], seconds)
+            note = _agreement(fast(f, P, max_iter=steps, **options).value, slow().value)
+            if steps < STEPS:
+                note += f", extrapolated from {steps} of {STEPS} steps"
+            yield Row(fast.__name__, f"{n} x {m}", "numpy + cold linprog", theirs * STEPS / steps, mine, note)
 
 
 def warm_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     """Whole solves against the numpy loop around one warm HiGHS model."""
     for n, m in sizes:
         f, P = quadratic_problem(n, m, seed=n)
-        theirs, mine = interleaved_medians(
-            [lambda: nonmonotone_by_warm_model(f, P, STEPS), lambda: nonmonotone_frank_wolfe(f, P, max_iter=STEPS)],
-            seconds, least=1 if n > 100 else 3,
+        yield _compared(
+            "nonmonotone_frank_wolfe", f"{n} x {m}", "numpy + warm HiGHS",
+            partial(nonmonotone_by_warm_model, f, P, STEPS), partial(nonmonotone_frank_wolfe, f, P, max_iter=STEPS),
+            seconds,
         )  # fmt: skip
-        note = _agreement(nonmonotone_frank_wolfe(f, P, max_iter=STEPS).value, nonmonotone_by_warm_model(f, P, STEPS))
-        yield Row("nonmonotone_frank_wolfe", f"{n} x {m}", "numpy + warm HiGHS", theirs, mine, note)
 
 
 def gap_rows(sizes: Any, seconds: Any, peers: tuple[Peer, ...] = LOCAL) -> Generator[Any, None, None]:
@@ -177,33 +183,24 @@ def gap_rows(sizes: Any, seconds: Any, peers: tuple[Peer, ...] = LOCAL) -> Gener
             f, P = quadratic_problem(n, n // 2, seed=n, concave=concave)
             rivals = {peer.name: peer.make(f, P) for peer in installed(peers)}
             values = {name: solve() for name, solve in rivals.items()}
-            options = {"tol": 1e-6 * max(values.values()), "max_iter": 5000}
-            *theirs, mine, best = interleaved_medians(
-                [*rivals.values(), lambda: fully_corrective_frank_wolfe(f, P, **options), lambda: maximize(f, P)],
-                seconds,
-            )
-            r, top, size = (
-                fully_corrective_frank_wolfe(f, P, **options),
-                maximize(f, P).value,
-                f"{n} x {n // 2}, {kind}",
-            )
-            for name, their_time in zip(rivals, theirs, strict=True):
-                lead = f"value {top / values[name] - 1.0:+.2%}"
-                yield Row("maximize", size, name, their_time, best, lead)
-            for name, their_time in zip(rivals, theirs, strict=True):
-                note = f"gap {r.fw_gap / abs(r.value):.0e} |f|, value {r.value / values[name] - 1.0:+.2%}"
-                yield Row("fully_corrective_frank_wolfe", size, name, their_time, mine, note)
+            tol = 1e-6 * max(values.values())
+            best, mine = partial(maximize, f, P), partial(fully_corrective_frank_wolfe, f, P, tol=tol, max_iter=5000)
+            *times, best_time, my_time = interleaved_medians([*rivals.values(), best, mine], seconds)
+            r, top, size = mine(), best().value, f"{n} x {n // 2}, {kind}"
+            for name, their_time in zip(rivals, times, strict=True):
+                yield Row("maximize", size, name, their_time, best_time, _lead(top, values[name]))
+            for name, their_time in zip(rivals, times, strict=True):
+                note = f"gap {r.fw_gap / abs(r.value):.0e} |f|, {_lead(r.value, values[name])}"
+                yield Row("fully_corrective_frank_wolfe", size, name, their_time, my_time, note)
 
 
 def global_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     """Time to a global maximum that is proved to 1e-6."""
     for n, m in sizes:
         f, P = quadratic_problem(n, m, seed=n)
+        mine = partial(global_maximum, f, P)
         for peer in installed(GLOBAL):
-            prove = peer.make(f, P)
-            theirs, mine = interleaved_medians([prove, lambda: global_maximum(f, P)], seconds, least=1)
-            yield Row("global_maximum", f"{n} x {m}", peer.name, theirs, mine,
-                      _agreement(global_maximum(f, P).value, prove().value))  # fmt: skip
+            yield _compared("global_maximum", f"{n} x {m}", peer.name, peer.make(f, P), mine, seconds)
 
 
 def selection_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
@@ -211,25 +208,20 @@ def selection_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     for n, k in sizes:
         W = similarities(n)
         for peer in installed(SELECTION):
-            choose = peer.make(W, k)
-            theirs, mine = interleaved_medians(
-                [choose, lambda: greedy(Multilinear.facility_location(W), k)], seconds, least=1
-            )
-            lead = greedy(Multilinear.facility_location(W), k).value / choose() - 1.0
-            yield Row("greedy, facility location", f"{k} of {n}", peer.name, theirs, mine, f"value {lead:+.2%}")
+            yield _compared(
+                "greedy, facility location", f"{k} of {n}", peer.name,
+                peer.make(W, k), lambda: greedy(Multilinear.facility_location(W), k), seconds, _lead,
+            )  # fmt: skip
 
 
 def greedy_map_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     """k of n items by greedy choice, from feature vectors of some rank."""
     for n, rank, k in sizes:
         features, quality = random_items(n, rank)
-        calls = (
-            partial(plain_greedy, features, quality, k),
-            partial(greedy_map, features=features, quality=quality, size=k),
-        )
-        theirs, mine = interleaved_medians(calls, seconds, least=1)
-        note = _agreement(calls[1]().value, calls[0]())
-        yield Row("greedy_map", f"{k} of {n}, rank {rank}", "numpy's greedy", theirs, mine, note)
+        yield _compared(
+            "greedy_map", f"{k} of {n}, rank {rank}", "numpy's greedy", partial(plain_greedy, features, quality, k),
+            partial(greedy_map, features=features, quality=quality, size=k), seconds,
+        )  # fmt: skip
 
 
 def sparse_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
@@ -241,22 +233,20 @@ def sparse_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
         H = (H + H.T - scipy.sparse.diags_array(0.5 + rng.random(n))).tocsr()
         h, k = -0.2 * (H @ np.ones(n)) * (1.0 + 0.3 * rng.random(n)), n / 20
         f, P = Quadratic(H, h), Budget(k, np.ones(n))
-        calls = partial(sparse_by_scipy, H, h, k, STEPS), partial(nonmonotone_frank_wolfe, f, P, max_iter=STEPS)
-        theirs, mine = interleaved_medians(calls, seconds, least=1)
-        note = _agreement(calls[1]().value, calls[0]())
-        yield Row("nonmonotone, sparse H", f"n = {n}", "scipy.sparse, argpartition", theirs, mine, note)
+        yield _compared(
+            "nonmonotone, sparse H", f"n = {n}", "scipy.sparse, argpartition", partial(sparse_by_scipy, H, h, k, STEPS),
+            partial(nonmonotone_frank_wolfe, f, P, max_iter=STEPS), seconds,
+        )  # fmt: skip
 
 
 def softmax_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     """Softmax over a budget set against the numpy loop."""
     for n in sizes:
         f, P = softmax_problem(n, seed=n)
-        theirs, mine = interleaved_medians(
-            [lambda: softmax_by_numpy(f, P, STEPS), lambda: nonmonotone_frank_wolfe(f, P, max_iter=STEPS)],
-            seconds, least=1 if n > 200 else 3,
+        yield _compared(
+            "softmax, nonmonotone", f"n = {n}", "numpy, oracle by sorting", lambda: softmax_by_numpy(f, P, STEPS)[-1],
+            partial(nonmonotone_frank_wolfe, f, P, max_iter=STEPS), seconds,
         )  # fmt: skip
-        note = _agreement(nonmonotone_frank_wolfe(f, P, max_iter=STEPS).value, softmax_by_numpy(f, P, STEPS)[-1])
-        yield Row("softmax, nonmonotone", f"n = {n}", "numpy, oracle by sorting", theirs, mine, note)
 
 
 def softmax_gap_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
@@ -265,33 +255,24 @@ def softmax_gap_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
         f, P = softmax_problem(n, seed=n)
         solve = softmax_slsqp(f, P)
         value = solve()
-        options = {"step_size": "spectral", "tol": 1e-6 * abs(value), "max_iter": 1000}
-        theirs, mine, best = interleaved_medians(
-            [solve, lambda: projected_gradient(f, P, **options), lambda: maximize(f, P)],
-            seconds, least=1 if n > 200 else 3,
-        )  # fmt: skip
-        r, size = projected_gradient(f, P, **options), f"softmax, n = {n}"
+        mine = partial(projected_gradient, f, P, step_size="spectral", tol=1e-6 * abs(value), max_iter=1000)
+        best = partial(maximize, f, P)
+        their_time, my_time, best_time = interleaved_medians([solve, mine, best], seconds)
+        r, size = mine(), f"softmax, n = {n}"
         note = f"gap {r.fw_gap / abs(r.value):.0e} |f|"
-        yield Row("projected_gradient, spectral", size, "SciPy SLSQP", theirs, mine, note)
-        lead = maximize(f, P).value / value - 1.0
-        yield Row("maximize", size, "SciPy SLSQP", theirs, best, f"value {lead:+.2%}")
+        yield Row("projected_gradient, spectral", size, "SciPy SLSQP", their_time, my_time, note)
+        yield Row("maximize", size, "SciPy SLSQP", their_time, best_time, _lead(best().value, value))
 
 
 def first_lp_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     """The first linear program of an instance against HiGHS's dual simplex and SciPy's linprog."""
     for n, m in sizes:
         f, P = quadratic_problem(n, m, seed=n)
-        g = f.gradient(np.zeros(n))
-        upper = np.array(P.upper)
-        theirs, mine = interleaved_medians([lambda: WarmModel(P).lmo(g, upper), lambda: P.lmo(g)], seconds)
-        yield Row(
-            "first linear program",
-            f"{n} x {m}",
-            "HiGHS, cold",
-            theirs,
-            mine,
-            _agreement(g @ P.lmo(g), g @ WarmModel(P).lmo(g, upper)),
-        )
+        g, upper = f.gradient(np.zeros(n)), np.array(P.upper)
+        yield _compared(
+            "first linear program", f"{n} x {m}", "HiGHS, cold",
+            lambda: g @ WarmModel(P).lmo(g, upper), lambda: g @ P.lmo(g), seconds,
+        )  # fmt: skip
 
 
 @kernel
@@ -321,8 +302,7 @@ def growth(sizes: Any, seconds: Any) -> tuple[tuple[float, ...], list[Any], list
         params, upper = (f.params, run.params), np.array(P.upper)
         work, set_work, v = objective_work(params[0]), set_work_of(params[1]), np.empty(n)
         few, many = interleaved_medians(
-            [lambda k=k: _warm_steps(k, *params, work, set_work, np.zeros(n), upper, v) for k in (1, 101)],
-            seconds,
+            [lambda k=k: _warm_steps(k, *params, work, set_work, np.zeros(n), upper, v) for k in (1, 101)], seconds
         )
         times.append(max(many - few, 1e-9) / 100)
         arrays = [part for tuple_ in params for part in tuple_ if isinstance(part, np.ndarray)]
