@@ -40,6 +40,15 @@ class CheckpointError(ValueError):
 
 
 @contextmanager
+def needing(what: str, extra: str, kind: type[Exception] = ImportError) -> Iterator[None]:
+    """A module that is missing within raises ``kind`` with ``what`` and the extra that brings the module."""
+    try:
+        yield
+    except ImportError as error:
+        raise kind(f"{what}: pip install 'drsub_fast[{extra}]', in a checkout '.[{extra}]'") from error
+
+
+@contextmanager
 def naming(path: Any) -> Iterator[None]:
     """Errors of the system within name this file: that of a full disk does not say which it is."""
     try:

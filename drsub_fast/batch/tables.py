@@ -20,7 +20,7 @@ import numpy as np
 
 from drsub_fast._checks import described, one_of
 from drsub_fast.batch.stacked_result import StackedResult
-from drsub_fast.errors import UnsupportedError, naming
+from drsub_fast.errors import UnsupportedError, naming, needing
 from drsub_fast.result import Result
 
 _FLOATS, _INTEGERS = ("value", "fw_gap", "upper_bound"), ("n_iter", "n_lmo")
@@ -117,13 +117,9 @@ class _Npz:
 
 
 def _parquet():
-    try:
+    with needing("Parquet files need pyarrow", "parquet", UnsupportedError):
         import pyarrow
         import pyarrow.parquet
-    except ImportError:
-        raise UnsupportedError(
-            "Parquet files need pyarrow: pip install 'drsub_fast[parquet]', in a checkout '.[parquet]'"
-        ) from None
     return pyarrow
 
 

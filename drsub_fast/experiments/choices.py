@@ -18,6 +18,7 @@ from drsub_fast._checks import as_count
 from drsub_fast.discrete.greedy import greedy_map
 from drsub_fast.discrete.map_dpp import map_dpp
 from drsub_fast.engine.jit import compiling
+from drsub_fast.errors import needing
 
 #: Sizes of the random problems, their features and the items to choose.
 SIZES, RANK, CHOSEN = (1000, 3000, 10_000, 30_000, 100_000), 64, 20
@@ -58,20 +59,7 @@ def plain_greedy(features: Any, quality: Any, k: Any) -> Any:
 
 
 def races(sizes: Iterable[int] = SIZES, k: int = CHOSEN, continuous_up_to: int = CONTINUOUS_UP_TO) -> Iterator[Any]:
-    """All ways on random items of every size.
-
-    Parameters
-    ----------
-    sizes : iterable of int
-    k : int
-        Items to choose.
-    continuous_up_to : int
-        Largest n for which two-phase Frank-Wolfe is run.
-
-    Yields
-    ------
-    Race
-    """
+    """All ways to k random items of every size; two-phase Frank-Wolfe up to some n only."""
     k = as_count(k, "k", lower=1)
     for n in sizes:
         features, quality = random_items(n)
@@ -101,12 +89,7 @@ def format_races(rows: Any) -> Any:
 
 
 def draw_races(rows: Any) -> Any:
-    """Figure: processor time by n, and log det less that of plain greedy against time. Needs matplotlib.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Figure: processor time by n, and log det less that of plain greedy against time. Needs matplotlib."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.4, 3.2), layout="constrained")
@@ -131,19 +114,9 @@ def draw_races(rows: Any) -> Any:
 
 
 def draw_chosen(X: NDArray[np.float64], choices: dict[str, Any], names: Any) -> Any:
-    """Figure: the first two principal components of a data set, a panel for each choice of items. Needs matplotlib.
+    """Figure: the first two principal components of X, shape (n, r), a panel for each choice of items, by its title.
 
-    Parameters
-    ----------
-    X : ndarray, shape (n, r)
-    choices : dict
-        Index arrays by title.
-    names : pair of str
-        Labels of the axes.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    ``names`` are the labels of the axes. Needs matplotlib.
     """
     from matplotlib.figure import Figure
 
@@ -161,19 +134,9 @@ def draw_chosen(X: NDArray[np.float64], choices: dict[str, Any], names: Any) -> 
 
 
 def wine_choices(k: Any = 12) -> Any:
-    """(X, choices): scikit-learn's 178 wines, standardised, and k of them chosen in three ways. Needs scikit-learn.
-
-    Raises
-    ------
-    ImportError
-        Without scikit-learn.
-    """
-    try:
+    """(X, choices): scikit-learn's 178 wines, standardised, and k of them chosen in three ways."""
+    with needing("the wines come with scikit-learn", "data"):
         from sklearn.datasets import load_wine
-    except ImportError as error:
-        raise ImportError(
-            "the wines come with scikit-learn: pip install 'drsub_fast[data]', in a checkout '.[data]'"
-        ) from error
     X = load_wine().data
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     typical = np.exp(-0.5 * np.linalg.norm(X, axis=1) / np.sqrt(X.shape[1]))
@@ -185,21 +148,9 @@ def wine_choices(k: Any = 12) -> Any:
 
 
 def reproduce(folder: str | Path, quick: bool = False) -> tuple[str, list[Path]]:
-    """The whole experiment, with figures where matplotlib is there.
+    """The whole experiment: a table of the races and, with matplotlib, ``choices.png`` and ``choices-wine.png``.
 
-    Parameters
-    ----------
-    folder : path
-        Where ``choices.png`` and ``choices-wine.png`` go.
-    quick : bool, default False
-        Whether to stop at n = 10,000, without the continuous method.
-
-    Returns
-    -------
-    text : str
-        A table of the races.
-    paths : list of Path
-        The figures.
+    ``quick`` stops at n = 10,000, without the continuous method.
     """
     sizes = [n for n in SIZES if n <= 10_000] if quick else SIZES
     if not quick:  # kernels are compiled on the smallest problem, so that the times are those of the methods

@@ -40,6 +40,7 @@ from drsub_fast.discrete.greedy import greedy_map
 from drsub_fast.discrete.rounding import round_solution
 from drsub_fast.engine.interrupts import result_of, submit
 from drsub_fast.engine.threads import one_blas_thread, worker_count
+from drsub_fast.errors import needing
 from drsub_fast.experiments.synthetic import PAPER_METHODS
 from drsub_fast.methods import maximize
 from drsub_fast.objectives.softmax import Softmax
@@ -66,18 +67,7 @@ class Statement(NamedTuple):
 def read_statements(path: str | Path) -> Any:
     """Statements from a file of JSON lines with ``speaker``, ``date`` and ``text``, gzipped if its name ends so.
 
-    Parameters
-    ----------
-    path : path
-
-    Returns
-    -------
-    list of Statement
-
-    Raises
-    ------
-    ValueError
-        For a line that is not such a record.
+    ValueError for a line that is not such a record.
     """
     path = Path(path)
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
@@ -124,35 +114,14 @@ class MatchedTask:
 
 
 def matched_tasks(statements: Any, seed: int = 0) -> Any:
-    """The tasks of all pairs of speakers. Needs scikit-learn (the ``data`` extra).
+    """A `MatchedTask` for each pair of speakers, in alphabetic order; ``seed`` is that of k-means.
 
-    Parameters
-    ----------
-    statements : list of Statement
-        Of two speakers at least.
-    seed : int, default 0
-        Seed of k-means.
-
-    Returns
-    -------
-    list of MatchedTask
-        In the alphabetic order of the speakers.
-
-    Raises
-    ------
-    ValueError
-        For statements of fewer than two speakers.
-    ImportError
-        Without scikit-learn.
+    ValueError for statements of fewer than two speakers.
     """
-    try:
+    with needing("statements are read with scikit-learn", "data"):
         from sklearn.cluster import KMeans
         from sklearn.feature_extraction.text import CountVectorizer
         from sklearn.preprocessing import normalize
-    except ImportError as error:
-        raise ImportError(
-            "statements are read with scikit-learn: pip install 'drsub_fast[data]', in a checkout '.[data]'"
-        ) from error
     lengths = np.array([len(statement.text.split()) for statement in statements])
     statements = [s for s, length in zip(statements, lengths, strict=True) if length >= lengths.mean() / 2]
     counts = CountVectorizer(stop_words="english", max_df=_MOST_FREQUENT).fit_transform([s.text for s in statements])
@@ -221,20 +190,7 @@ class SummaryRow(NamedTuple):
 
 
 def run_task(task: "MatchedTask", strength: float, methods: dict[str, Any] = PAPER_METHODS) -> Any:
-    """The rows of all methods on one task.
-
-    Parameters
-    ----------
-    task : MatchedTask
-    strength : float
-        Weight of the match.
-    methods : dict
-        Options of `maximize` by the name of the method.
-
-    Returns
-    -------
-    list of SummaryRow
-    """
+    """A `SummaryRow` for each method; ``methods`` has options of `maximize` by the name of the method."""
     f, P = task.objective(strength), task.constraint
     greedy = greedy_map(f.L, P).value
     rows = []
@@ -254,22 +210,7 @@ def run_tasks(
     methods: dict[str, Any] = PAPER_METHODS,
     n_jobs: int | None = None,
 ) -> Generator[Any, None, None]:
-    """Runs all tasks at all strengths, in threads.
-
-    Parameters
-    ----------
-    tasks : list of MatchedTask
-    strengths : sequence of float
-    methods : dict
-        As for `run_task`.
-    n_jobs : int, optional
-        Threads, by default as many as there are processors.
-
-    Yields
-    ------
-    list of SummaryRow
-        The rows of one task at one strength, in order.
-    """
+    """Runs all tasks at all strengths, in threads; yields the rows of one task at one strength, in order."""
     jobs = [(task, strength) for strength in strengths for task in tasks]
     executor = ThreadPoolExecutor(worker_count(n_jobs))
     try:
@@ -294,17 +235,12 @@ def mean_over_tasks(rows: Any, score: Any) -> Any:
     scores = {}
     for row in rows:
         scores.setdefault(row.method, {}).setdefault(row.strength, []).append(score(row))
-    return {
-        method: (
-            sorted(curve),
-            [float(np.mean(curve[strength])) for strength in sorted(curve)],
-            [
-                float(np.std(curve[strength]) / math.sqrt(max(1, len(curve[strength]) - 1)))
-                for strength in sorted(curve)
-            ],
-        )
-        for method, curve in scores.items()
-    }
+    curves = {}
+    for method, curve in scores.items():
+        strengths = sorted(curve)
+        errors = [float(np.std(curve[s]) / math.sqrt(max(1, len(curve[s]) - 1))) for s in strengths]
+        curves[method] = strengths, [float(np.mean(curve[s])) for s in strengths], errors
+    return curves
 
 
 def format_summary(rows: Any) -> Any:
@@ -326,23 +262,9 @@ def format_summary(rows: Any) -> Any:
 def reproduce(
     path: str | Path, folder: str | Path, strengths: Any = STRENGTHS, methods: Any = PAPER_METHODS, n_jobs: Any = None
 ) -> tuple[str, list[Path]]:
-    """The whole experiment: ``debates.csv`` and, with matplotlib, ``debates.png`` and ``debates.pdf``.
+    """The whole experiment, on the statements in a file: tables of means, and the paths of the files in the folder.
 
-    Parameters
-    ----------
-    path : path
-        Statements, as for `read_statements`.
-    folder : path
-        Where the files go.
-    strengths, methods, n_jobs
-        As for `run_tasks`.
-
-    Returns
-    -------
-    text : str
-        Tables of means.
-    paths : list of Path
-        The files.
+    These are ``debates.csv`` and, with matplotlib, ``debates.png`` and ``debates.pdf``.
     """
     tasks = matched_tasks(read_statements(path))
     run_task(tasks[0], strengths[0], methods)  # compiles the kernels, so that the times are those of the methods

@@ -19,20 +19,8 @@ def _style(method):
 def draw_summaries(values: dict[str, Any], ratios: dict[str, Any], n_tasks: int, curves: Any, title: str) -> Any:
     """Figure of the debates: value against strength, value against iteration, rounded sets against greedy.
 
-    Parameters
-    ----------
-    values, ratios : dict
-        Softmax values, and log ratios of the rounded sets to greedy's: ``{method: (strengths, means, errors)}``.
-    n_tasks : int
-        Number of pairs that the means are over.
-    curves : dict of ndarray
-        As from `trajectories`.
-    title : str
-        Of the second panel: whose trajectories they are.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    ``values`` and ``ratios``, softmax values and log ratios of the rounded sets to greedy's, are as from
+    `mean_over_tasks`, over so many tasks; ``curves`` as from `trajectories`, ``title`` says whose they are.
     """
     figure = Figure(figsize=(10.2, 3.2), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
@@ -59,17 +47,9 @@ def draw_summaries(values: dict[str, Any], ratios: dict[str, Any], n_tasks: int,
 
 
 def draw_choices(items: Any, choices: Any) -> Any:
-    """Picture of chosen digits side by side, a row a choice, ordered by label; framed where only one choice has it.
+    """Picture of the digits chosen under one constraint, a row a choice, ordered by label.
 
-    Parameters
-    ----------
-    items : DigitItems
-    choices : list of Choice
-        Of one constraint.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    An image is framed where only one choice has it.
     """
     columns = max(choice.solution.items.size for choice in choices)
     figure = Figure(figsize=(0.45 * columns, 0.75 * len(choices)))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from drsub_fast._checks import as_count, as_real
 from drsub_fast.discrete.map_dpp import MapSolution, map_dpp
+from drsub_fast.errors import needing
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.sets.budget import Budget
 from drsub_fast.sets.partition import PartitionMatroid
@@ -61,30 +62,11 @@ class DigitItems:
 
 
 def digit_items(strength: float = 4.0) -> "DigitItems":
-    """The images with their kernel. Needs scikit-learn (the ``data`` extra).
-
-    Parameters
-    ----------
-    strength : float, default 4
-        Weight of the confidence, at least 0.
-
-    Returns
-    -------
-    DigitItems
-
-    Raises
-    ------
-    ImportError
-        Without scikit-learn.
-    """
-    try:
+    """The images with their kernel; ``strength``, at least 0, is the weight of the confidence."""
+    with needing("the images come with scikit-learn", "data"):
         from sklearn.datasets import load_digits
         from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import cross_val_predict
-    except ImportError as error:
-        raise ImportError(
-            "the images come with scikit-learn: pip install 'drsub_fast[data]', in a checkout '.[data]'"
-        ) from error
     strength = as_real(strength, "strength", lower=0.0)
     digits = load_digits()
     classifier = LogisticRegression(max_iter=2000)
@@ -96,13 +78,7 @@ def digit_items(strength: float = 4.0) -> "DigitItems":
 
 
 def digit_constraints(items: Any, k: Any = 20) -> Any:
-    """k images in all, and k / 10 of each digit: ``{name: FeasibleSet}``.
-
-    Raises
-    ------
-    ValueError
-        If k is not a multiple of 10.
-    """
+    """k images in all, and k / 10 of each digit: ``{name: FeasibleSet}``; ValueError if 10 does not divide k."""
     k = as_count(k, "k", lower=1)
     if k % _N_CLASSES:
         raise ValueError(f"k = {k} cannot be shared out evenly among {_N_CLASSES} digits")
@@ -121,20 +97,7 @@ class Choice(NamedTuple):
 
 
 def choose(items: "DigitItems", constraints: Any, choices: dict[str, Any] = CHOICES) -> Generator[Any, None, None]:
-    """Chooses images in every way under every constraint.
-
-    Parameters
-    ----------
-    items : DigitItems
-    constraints : dict of FeasibleSet
-        As from `digit_constraints`.
-    choices : dict
-        Options of `map_dpp` by name.
-
-    Yields
-    ------
-    Choice
-    """
+    """Chooses images in every way (options of `map_dpp` by name) under every constraint of `digit_constraints`."""
     for constraint, P in constraints.items():
         for name, options in choices.items():
             yield Choice(constraint, name, map_dpp(items.objective, P, **options))
@@ -157,21 +120,9 @@ def format_choices(choices: Any) -> Any:
 
 
 def reproduce(folder: str | Path, k: int = 20) -> tuple[str, list[Path]]:
-    """The whole experiment, with a picture of the chosen images for each constraint where matplotlib is there.
+    """The whole experiment: a table of the choices of k images and, with matplotlib, the paths of two pictures.
 
-    Parameters
-    ----------
-    folder : path
-        Where ``digits-1.png`` and ``digits-2.png`` go.
-    k : int, default 20
-        Number of images, a multiple of 10.
-
-    Returns
-    -------
-    text : str
-        A table of the choices.
-    paths : list of Path
-        The pictures.
+    ``digits-1.png`` and ``digits-2.png`` in the folder show the images chosen under either constraint.
     """
     items = digit_items()
     constraints = digit_constraints(items, k)

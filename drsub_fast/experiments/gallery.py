@@ -92,16 +92,7 @@ def sets() -> dict[str, FeasibleSet]:
 def draw_function(f: Objective, P: FeasibleSet | None = None) -> "Figure":
     """Contours of a function of two variables, the edge of a set, and what `drsub_fast.maximize` finds in it.
 
-    Parameters
-    ----------
-    f : Objective
-        Of two variables.
-    P : FeasibleSet, optional
-        By default x_1 + x_2 <= 1.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    The set is x_1 + x_2 <= 1 unless another is given.
     """
     from matplotlib.figure import Figure
 
@@ -123,17 +114,7 @@ def draw_function(f: Objective, P: FeasibleSet | None = None) -> "Figure":
 
 
 def draw_set(P: FeasibleSet) -> "Figure":
-    """A set in three variables, as the hull of what its linear oracle returns.
-
-    Parameters
-    ----------
-    P : FeasibleSet
-        In three variables.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """A set in three variables, as the hull of what its linear oracle returns."""
     from matplotlib.figure import Figure
     from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 

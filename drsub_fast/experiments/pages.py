@@ -40,9 +40,7 @@ def short_annotation(annotation: Any) -> Any:
         rest = [inspect.formatannotation(each) for each in members if each not in own]
         return _Shown(" | ".join(["ArrayLike", *("None" if each == "NoneType" else each for each in rest)]))
     text = inspect.formatannotation(annotation)
-    short = re.sub(
-        r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[numpy\.(\w+)\]\]", r"NDArray[\1]", text
-    )
+    short = _ARRAY.sub(r"NDArray[\1]", text)
     return annotation if short == text else _Shown(short)
 
 
@@ -55,13 +53,7 @@ def _functions_of(item):
 
 
 def complete(package: ModuleType) -> None:
-    """Adds the gallery to the package's docstring and, where a docstring sends to its module, that module's text.
-
-    Parameters
-    ----------
-    package : module
-        Whose public names are shown.
-    """
+    """Adds the gallery to the package's docstring and, where a docstring sends to its module, that module's text."""
     if importlib.util.find_spec("matplotlib") is not None:
         package.__doc__ = f"{package.__doc__}\n{pictures()}\n"
     for name in package.__all__:

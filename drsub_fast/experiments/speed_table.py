@@ -287,14 +287,7 @@ def _warm_steps(n_steps, objective, feasible_set, work, set_work, x, upper, v):
 
 
 def growth(sizes: Any, seconds: Any) -> tuple[tuple[float, ...], list[Any], list[Any]]:
-    """How one warm step and the memory of a solve grow with n (m = n / 2).
-
-    Returns
-    -------
-    exponents : tuple of 2 floats
-        Of the time and of the bytes, fitted over n.
-    times, bytes : list of float
-    """
+    """How one warm step and the memory of a solve grow with n (m = n / 2): (two exponents, seconds, bytes)."""
     times, sizes_in_bytes = [], []
     for n in sizes:
         f, P = quadratic_problem(n, n // 2, seed=n)

@@ -83,19 +83,9 @@ def has_optimum(family: Any) -> bool:
 
 
 def run_instance(instance: Any, methods: dict[str, Any] = PAPER_METHODS, global_optimum: bool = True) -> Any:
-    """Rows of all methods on one instance.
+    """A `Row` for each method on one instance; ``methods`` has options of `maximize` by the name of the method.
 
-    Parameters
-    ----------
-    instance : PaperInstance
-    methods : dict
-        Options of `maximize` by the name of the method.
-    global_optimum : bool
-        Compare quadratics with their global maximum (and use the paper's c).
-
-    Returns
-    -------
-    list of Row
+    Quadratics are compared with their global maximum, with the paper's c, if that is asked for.
     """
     f, P = instance.f, instance.P
     optimum = None
@@ -113,13 +103,7 @@ def run_instance(instance: Any, methods: dict[str, Any] = PAPER_METHODS, global_
 def run_family(
     family: Any, repeats: Any, sizes: Any, methods: Any = PAPER_METHODS, global_optimum: bool = True, n_jobs: Any = 1
 ) -> Generator[Any, None, None]:
-    """Runs a family, instance by instance, in ``n_jobs`` threads.
-
-    Yields
-    ------
-    list of Row
-        The rows of one instance, in the order in which they are finished.
-    """
+    """Runs a family in ``n_jobs`` threads; yields the rows of one instance, in the order in which they are finished."""
     executor = ThreadPoolExecutor(n_jobs)
     try:
         with threadpool_limits(1):
@@ -166,10 +150,11 @@ def summarise(rows: Any) -> Any:
     scores = {}
     for row in rows:
         scores.setdefault((row.rows, row.method, row.n), []).append(row.score)
-    return {
-        key: Cell(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0, len(values))
-        for key, values in scores.items()
-    }
+    return {key: Cell(statistics.fmean(values), _deviation(values), len(values)) for key, values in scores.items()}
+
+
+def _deviation(values):
+    return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 def paired(rows: Any) -> Any:
@@ -185,11 +170,7 @@ def paired(rows: Any) -> Any:
         top = best[row.rows, row.n, row.repeat]
         ratios.setdefault((row.rows, row.method, row.n), []).append(row.score / top if top > 0.0 else 1.0)
     return {
-        key: Cell(
-            statistics.fmean(values),
-            statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0,
-            len(values),
-        )
+        key: Cell(statistics.fmean(values), _deviation(values) / len(values) ** 0.5, len(values))
         for key, values in ratios.items()
     }
 

@@ -24,15 +24,6 @@ def draw_experiment(rows: Any) -> Figure:
     A panel for each number of rows, scores against dimensionality. The bars above are deviations over the instances,
     those below standard errors. Lines are at 1 and, where scores are ratios to the maximum, dotted at what the theorems
     promise. Curves of methods that the paper does not show are dashed.
-
-    Parameters
-    ----------
-    rows : list of Row
-        Rows of one family.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     panels = [panel for panel in PAPER_ROWS if any(row.rows == panel for row in rows)]
     figure = Figure(figsize=(3.4 * len(panels), 5.6), layout="constrained")
