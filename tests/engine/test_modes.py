@@ -123,7 +123,7 @@ def test_users_of_plain_python_get_their_own_floating_point_errors():
 
 
 @pytest.mark.parametrize("x", [-2.0, -1.0, -0.0, 0.0, 0.3, 1.0, 800.0, math.inf, -math.inf, math.nan])
-@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "sqrt"])
+@pytest.mark.parametrize("name", ["cos", "exp", "expm1", "log", "log1p", "sinh", "sqrt"])
 def test_functions_of_plain_python_follow_c(name, x):
     with np.errstate(all="ignore"):
         expected = getattr(np, name)(x)

@@ -1,5 +1,6 @@
 """User objectives: Python pairs and compiled functions; the numeric DR check."""
 
+import math
 import pickle
 
 import numpy as np
@@ -212,3 +213,14 @@ def test_bounds_are_claimed_only_where_diminishing_returns_are_declared():
     assert declared.upper_bound == pytest.approx(reference.upper_bound)
     assert (silent.guarantee.holds, declared.guarantee.holds, refuted.guarantee.holds) == (None, "declared", False)
     assert "DR-submodular" in silent.guarantee.premise
+
+
+def test_compiled_functions_may_use_all_of_math():
+    @njit
+    def wave(x, grad):
+        grad[:] = -math.sin(x[0])
+        return math.cos(x[0])
+
+    f = ds.CompiledObjective(wave, (), n=1)
+    assert f.value([0.5]) == pytest.approx(math.cos(0.5), abs=1e-15)
+    assert f.gradient([0.5]) == pytest.approx(-math.sin(0.5), abs=1e-15)
