@@ -68,7 +68,7 @@ def exact_map(
 def exact_set(kernel: Any, family: Any, size: Any) -> Any:
     """`exact_map` for arguments that are checked."""
     start = improve_by_moves(kernel, family, choose(kernel, family, size)[0], size)
-    items, _ = _best_set(kernel, family, size, start, _DEPENDENT * kernel.diagonal.max())
+    items = _best_set(kernel, family, size, start, _DEPENDENT * kernel.diagonal.max())
     message = "no other feasible set is better: branch and bound looked at them all"
     return MapResult(
         items=items, order=items, **described(kernel, family, items, size, message, bound=log_det(kernel, items))
@@ -76,7 +76,7 @@ def exact_set(kernel: Any, family: Any, size: Any) -> Any:
 
 
 def _best_set(kernel, family, size, start, dependent):
-    """(items, value) of the best set of at most ``family.most`` items or, with a ``size``, of exactly that many.
+    """The best set of at most ``family.most`` items or, with a ``size``, of exactly that many.
 
     ``start`` is a set of the family, of the size if there is one. Every set of a size is worth -inf where the start is
     and nothing better is found.
@@ -113,4 +113,4 @@ def _best_set(kernel, family, size, start, dependent):
             visit([*chosen, j], value + gains[place], squared - row * row, C, candidates[place + 1 :], below)
 
     visit([], 0.0, kernel.diagonal, np.zeros((most, n)), np.flatnonzero(family.allowed), family.no_load())
-    return best, best_value
+    return best

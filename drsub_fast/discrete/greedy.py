@@ -30,7 +30,7 @@ from scipy.linalg import solve_triangular
 
 from drsub_fast._checks import as_flag
 from drsub_fast.discrete.bounds import hadamard_bound
-from drsub_fast.discrete.item_set import MapResult, log_det_and_gains
+from drsub_fast.discrete.item_set import MapResult, gains_in_order
 from drsub_fast.discrete.lazy import ALIKE, FULL, INDEFINITE, NO_GAIN, RANK, lazy_choice
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.objectives.similarity import as_features, as_kernel_matrix
@@ -57,29 +57,34 @@ class _Active:
     ``items`` are their numbers, None where these are all items in their own order.
     """
 
-    def __init__(self, kernel, family, most, score):
-        self.kernel, self.family, self.score = kernel, family, score
+    def __init__(self, kernel, family, most, weight):
+        self.kernel, self.family, self.weight = kernel, family, weight
         self.chosen = np.empty(most, np.int64)
         self.pivots = np.empty(most)
         self.factor = np.zeros((most, most))  # chol(L_SS)
         self.count = 0
-        ceiling = score(kernel.diagonal, None)
         everything = kernel.n <= 2 * _FIRST_BLOCK or np.median(kernel.diagonal) > ALIKE * kernel.diagonal.max()
-        self.order = None if everything else np.argsort(-ceiling, kind="stable")
-        self.ceiling = None if everything else ceiling[self.order]
         self.taken = kernel.n if everything else 0
-        self.items = np.arange(self.taken)
-        self.squared = kernel.diagonal.copy() if everything else np.empty(0)
-        self.open = family.allowed.copy() if everything else np.empty(0, bool)
-        self.C = np.empty((most, kernel.n))  # columns beyond ``taken`` are never touched, nor made by the system
         self.part = kernel.part(None) if everything else None
+        if not everything:
+            ceiling = self._score(kernel.diagonal, np.arange(kernel.n))
+            self.order = np.argsort(-ceiling, kind="stable")
+            self.ceiling = ceiling[self.order]
+        self.items = np.arange(self.taken)
+        self.squared = kernel.diagonal[: self.taken].copy()
+        self.open = family.allowed[: self.taken].copy()
+        self.C = np.empty((most, kernel.n))  # columns beyond ``taken`` are never touched, nor made by the system
+
+    def _score(self, squared, items):
+        """What the best item has most of: the squared gain, or the gain per weight."""
+        return squared if self.weight is None else np.log(np.maximum(squared, 1e-300)) / self.weight[items]
 
     def best(self, load, floor):
-        """(place, score) of the best fitting item of a squared gain above ``floor``; -1 where there is none."""
+        """The place of the best fitting item of a squared gain above ``floor``; -1 where there is none."""
         while True:
             place, score = self._best_at_hand(load, floor)
             if self.taken == self.kernel.n or score >= self.ceiling[self.taken]:
-                return place, score
+                return place
             above = np.searchsorted(-self.ceiling, -score, side="left") - self.taken
             self._take_up(min(max(above, 1, self.taken // 2), max(_FIRST_BLOCK, self.taken)))
 
@@ -87,7 +92,7 @@ class _Active:
         if not self.taken:
             return -1, -np.inf
         if self.family.is_count:
-            score = np.where(self.open, self.score(self.squared, self.items), -np.inf)
+            score = np.where(self.open, self._score(self.squared, self.items), -np.inf)
             place = int(score.argmax())
             # Scores rise with squared gains: where the best is too small, all are.
             found = score[place] > -np.inf and self.squared[place] > floor
@@ -98,7 +103,7 @@ class _Active:
         at = at[fits]
         if not at.size:
             return -1, -np.inf
-        scores = self.score(self.squared[at], self.items[at])
+        scores = self._score(self.squared[at], self.items[at])
         best = int(scores.argmax())
         return int(at[best]), float(scores[best])
 
@@ -141,41 +146,34 @@ class _Active:
         return item
 
 
-def by_gain(squared: Any, items: Any) -> Any:
-    """The score of the greedy choice: the squared gain."""
-    return squared
-
-
 def greedy_choice(
-    kernel: Any, family: Any, most: Any, least: Any, floor: Any, load: Any = None, score: Any = by_gain
+    kernel: Any, family: Any, most: Any, least: Any, floor: Any, load: Any = None, weight: Any = None
 ) -> Any:
-    """(items, squared gains, reason): at most ``most`` items by the best score while their gain is above ``least``.
+    """(items, squared gains, reason): at most ``most`` items while their squared gain is above ``least``.
 
-    ``load`` is what other items have used of the family's capacity, and is brought up to date.
+    By gain, or by gain per ``weight``. ``load`` is what other items have used of the family's capacity, and is brought
+    up to date.
     """
     load = family.no_load() if load is None else load
-    if family.is_count and score is by_gain:
+    if family.is_count and weight is None:
         choice = lazy_choice(kernel, family.allowed, min(most, kernel.n), least, floor)
         if isinstance(choice, tuple):
             return choice
         if choice is not None:
             began = time.thread_time()
-            found = _choice_in_blocks(kernel, family, most, least, floor, load, score)
+            found = _choice_in_blocks(kernel, family, most, least, floor, load, weight)
             choice.count(time.thread_time() - began)
             return found
-    return _choice_in_blocks(kernel, family, most, least, floor, load, score)
+    return _choice_in_blocks(kernel, family, most, least, floor, load, weight)
 
 
-def _choice_in_blocks(kernel, family, most, least, floor, load, score):
-    active = _Active(kernel, family, min(most, kernel.n), score)
-    while True:
-        if active.count == most:
-            reason = FULL
-            break
-        place, _ = active.best(load, floor)
+def _choice_in_blocks(kernel, family, most, least, floor, load, weight):
+    active = _Active(kernel, family, min(most, kernel.n), weight)
+    reason = FULL
+    while active.count < most:
+        place = active.best(load, floor)
         if place < 0:
-            place, _ = active.best(load, -np.inf)
-            reason = FULL if place < 0 else RANK
+            reason = FULL if active.best(load, -np.inf) < 0 else RANK
             break
         if active.squared[place] <= least:
             reason = NO_GAIN
@@ -215,12 +213,9 @@ def exactly(kernel: Any, family: Any, size: Any) -> Any:
             family.add(load, new[0])
         rank = min(rank, items.size if items.size else new.size)
         items = np.concatenate([items, new])
-    return (
-        items,
-        f"{size} items, as asked"
-        if rank == size
-        else f"no more than {rank} items are independent, so the determinant is 0",
-    )
+    if rank < size:
+        return items, f"no more than {rank} items are independent, so the determinant is 0"
+    return items, f"{size} items, as asked"
 
 
 def as_item_kernel(
@@ -320,13 +315,9 @@ def choose(kernel: Any, family: Any, size: Any = None, full: bool = False) -> An
     floor, least = max(_DEPENDENT * kernel.diagonal.max(), _TINY), -1.0 if full else 1.0
     items, squared, reason = greedy_choice(kernel, family, family.most, least, floor)
     if family.is_weighted and not full:
-        weight = family.relative_weight()
-
-        def by_weight(squared, items):
-            of = weight if items is None else weight[items]
-            return np.log(np.maximum(squared, 1e-300)) / of
-
-        other, other_squared, other_reason = greedy_choice(kernel, family, family.most, least, floor, score=by_weight)
+        other, other_squared, other_reason = greedy_choice(
+            kernel, family, family.most, least, floor, weight=family.relative_weight()
+        )
         if np.log(other_squared).sum() > np.log(squared).sum():
             items, reason = other, other_reason
     return items, _MESSAGES[reason]
@@ -334,7 +325,8 @@ def choose(kernel: Any, family: Any, size: Any = None, full: bool = False) -> An
 
 def described(kernel: Any, family: Any, items: Any, size: Any, message: Any, bound: Any = None) -> Any:
     """Value, gains, bound and message of a set, in the order given."""
-    value, gains = log_det_and_gains(kernel, items)
+    gains = gains_in_order(kernel, items)
+    value = float(gains.sum())
     bound = hadamard_bound(kernel, family, size) if bound is None else bound
     most = family.most
     if size is None and items.size < most and message == _MESSAGES[NO_GAIN]:

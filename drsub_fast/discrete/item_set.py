@@ -68,50 +68,40 @@ class MapResult(Record):
 _SINGULAR = 1e-14
 
 
-def log_det(kernel: Any, items: Any) -> Any:
+def log_det(kernel: Any, items: Any) -> float:
     """log det of the kernel's block of some items; 0 for none, -inf for a singular block."""
-    return log_det_and_gains(kernel, items)[0]
+    return float(gains_in_order(kernel, items).sum())
 
 
-def gains_in_order(kernel: Any, items: Any) -> Any:
+def gains_in_order(kernel: Any, items: Any) -> NDArray[np.float64]:
     """What each item adds to log det when it joins those before it; -inf where it is dependent on them."""
-    return _gains(kernel.block(items, items))
-
-
-def log_det_and_gains(kernel: Any, items: Any) -> Any:
-    """`log_det` and `gains_in_order`; the block, of scattered entries, is read once."""
     block = kernel.block(items, items)
-    gains = _gains(block)
-    if not block.size or np.isneginf(gains).any():
-        return (-np.inf if block.size else 0.0), gains
-    return float(gains.sum()), gains
-
-
-def _gains(block):
-    squared, C = block.diagonal().copy(), np.zeros_like(block)
-    least = _SINGULAR * squared.max(initial=0.0)
     try:
         pivots = np.linalg.cholesky(block).diagonal() ** 2
     except np.linalg.LinAlgError:
-        pivots = np.zeros(len(block))
-        for t in range(len(block)):
-            pivots[t] = squared[t]
-            if squared[t] > least:
-                C[t] = (block[t] - C[:t, t] @ C[:t]) / np.sqrt(squared[t])
-                squared -= C[t] ** 2
+        pivots = _eliminated(block)[1]
+    least = _SINGULAR * block.diagonal().max(initial=0.0)
     with np.errstate(divide="ignore"):
         return np.log(np.where(pivots > least, pivots, 0.0))
 
 
-def by_gain(kernel: Any, items: Any) -> Any:
+def by_gain(kernel: Any, items: Any) -> NDArray[np.int64]:
     """The items of a set in the order of a greedy choice among them."""
-    block = kernel.block(items, items)
+    return items[_eliminated(kernel.block(items, items), by_gain=True)[0]]
+
+
+def _eliminated(block, by_gain=False):
+    """(order, squared pivots) of a Cholesky factorisation that goes on past dependent rows.
+
+    Rows are taken as they are, or the one of the largest pivot first.
+    """
     squared, C = block.diagonal().copy(), np.zeros_like(block)
-    left, order = np.ones(len(block), bool), np.empty(len(block), np.int64)
+    order, least = np.arange(len(block)), _SINGULAR * squared.max(initial=0.0)
+    pivots, left = np.zeros(len(block)), np.ones(len(block), bool)
     for t in range(len(block)):
-        j = order[t] = int(np.where(left, squared, -np.inf).argmax())
-        left[j] = False
-        if squared[j] > 0.0:
+        j = order[t] = int(np.where(left, squared, -np.inf).argmax()) if by_gain else t
+        left[j], pivots[t] = False, squared[j]
+        if squared[j] > least:
             C[t] = (block[j] - C[:t, j] @ C[:t]) / np.sqrt(squared[j])
             squared -= C[t] ** 2
-    return items[order]
+    return order, pivots

@@ -42,13 +42,7 @@ class Packing:
         Of each row, the slack for rounding included.
     """
 
-    n: int
-    rows: Any
-    weights: Any
-    capacity: Any
-    allowed: Any
-    most: int
-
+    #: Whether the rows are those of a laminar family.
     nested = False
     #: The set that this is the family of; None for a mere number of items.
     P = None
@@ -85,14 +79,9 @@ class Packing:
         return self.rows.shape[1] == 0
 
     @property
-    def n_sides(self) -> Any:
-        """The most rows that an item is in that are not nested: 2 for a matching."""
-        return min(self.rows.shape[1], 1) if self.nested else self.rows.shape[1]
-
-    @property
-    def depth(self) -> Any:
-        """A number of rows p for which greedy keeps 1 / (p + 1) of the maximum: 1 for nested rows, else `n_sides`."""
-        return 1 if self.nested else self.n_sides
+    def depth(self) -> int:
+        """A number p for which greedy keeps 1 / (p + 1) of the maximum: 1 for nested rows, else the most of an item."""
+        return 1 if self.nested else self.rows.shape[1]
 
     @property
     def is_weighted(self) -> bool:
@@ -224,12 +213,10 @@ def _of_set(P):
         if P.capacities.size == 1 and (P.weights == 1.0).all():
             return _count(P.upper, int(np.floor(P.capacities[0] * (1.0 + _SLACK))))
         return Packing(P.groups[:, None], P.weights[:, None], P.capacities, P.upper)
-    if isinstance(P, LaminarMatroid):
+    if isinstance(P, (LaminarMatroid, Polytope)):
         family = Packing(*_by_items(P.A), P.b, P.upper)
-        family.nested = True
+        family.nested = isinstance(P, LaminarMatroid)
         return family
-    if isinstance(P, Polytope):
-        return Packing(*_by_items(P.A), P.b, P.upper)
     return ByMembership(P)
 
 

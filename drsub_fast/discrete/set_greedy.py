@@ -328,13 +328,12 @@ def _last_gains(F, function, items):
 
 def _guarantee(family, size, epsilon, monotone, start):
     """What greedy promises; the premise is a monotone submodular F with F(empty) = 0."""
-    sides = family.n_sides
     if epsilon is not None:
         ratio, source = 1.0 - 1.0 / math.e - epsilon, "in expectation (Mirzasoleiman et al. 2015)"
     elif family.is_count:
         ratio, source = 1.0 - 1.0 / math.e, "(Nemhauser, Wolsey, Fisher 1978)"
     elif family.is_weighted:
-        ratio = 0.5 * (1.0 - 1.0 / math.e) if sides == 1 and family.capacity.size == 2 else None
+        ratio = 0.5 * (1.0 - 1.0 / math.e) if family.depth == 1 and family.capacity.size == 2 else None
         source = "(Leskovec et al. 2007)"
     else:
         ratio, source = 1.0 / (family.depth + 1.0), "(Fisher, Nemhauser, Wolsey 1978)"

@@ -95,9 +95,7 @@ class _State:
             self.renew()
 
 
-def improve_by_moves(
-    kernel: Any, family: Any, items: ArrayLike, size: int | None = None, max_moves: int | None = None
-) -> NDArray[np.int64]:
+def improve_by_moves(kernel: Any, family: Any, items: ArrayLike, size: int | None = None) -> NDArray[np.int64]:
     """A set that no single move betters: exchanges alone where a ``size`` is given.
 
     Parameters
@@ -108,8 +106,6 @@ def improve_by_moves(
         A set of the family.
     size : int, optional
         The number of items, which is kept.
-    max_moves : int, optional
-        No limit by default.
 
     Returns
     -------
@@ -120,14 +116,12 @@ def improve_by_moves(
     if state.M is None and size is None:
         state = _State(kernel, family, [], False)
     most = family.most if size is None else size
-    moves = 0
-    while state.M is not None and (max_moves is None or moves < max_moves) and thread_time_left() > 0.0:
+    while state.M is not None and thread_time_left() > 0.0:
         if (size is None and _add_or_remove(state, most)) or _exchange(state):
-            moves += 1
-        elif state.age:  # the candidates were those of an earlier set
-            state.renew()
-        else:
+            continue
+        if not state.age:
             break
+        state.renew()  # the candidates were those of an earlier set
     return np.array(state.S if state.M is not None else items, dtype=np.int64)
 
 
