@@ -25,6 +25,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from drsub_fast.engine.threads import one_blas_thread
@@ -38,8 +39,8 @@ _FACTOR_UP_TO = 1500
 #: Largest rank at which eigenvalues are computed by one BLAS thread: r = 569 takes 0.02 s by one, and up to ten times
 #: that by two on a machine that is busy otherwise.
 _ONE_THREAD_UP_TO = 800
-#: Halvings of the search along a step.
-_SEARCH = 8
+#: Evaluations of the search along a step.
+_SEARCH = 10
 
 
 def log_det_bound(kernel: Any, family: Any, size: int | None = None, start: ArrayLike | None = None) -> Any:
@@ -170,23 +171,10 @@ def _vertex(direction, k, fill, P, allowed):
 
 
 def _step(gram, change, filling, fill_change, k, raised):
-    """The step in [0, 1] of largest G, by golden sections."""
+    """About the step in [0, 1] of largest G."""
 
-    def level(step):
+    def fall(step):
         values = np.linalg.eigvalsh(gram + step * change)[::-1]
-        return _level(values, k, None if filling is None else filling + step * fill_change, raised)[0]
+        return -_level(values, k, None if filling is None else filling + step * fill_change, raised)[0]
 
-    ratio = 0.5 * (np.sqrt(5.0) - 1.0)
-    low, high = 0.0, 1.0
-    a, b = 1.0 - ratio, ratio
-    level_a, level_b = level(a), level(b)
-    for _ in range(_SEARCH):
-        if level_a < level_b:
-            low, a, level_a = a, b, level_b
-            b = low + ratio * (high - low)
-            level_b = level(b)
-        else:
-            high, b, level_b = b, a, level_a
-            a = high - ratio * (high - low)
-            level_a = level(a)
-    return 0.5 * (low + high)
+    return scipy.optimize.minimize_scalar(fall, bounds=(0.0, 1.0), options={"maxiter": _SEARCH}).x

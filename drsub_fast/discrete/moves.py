@@ -17,9 +17,9 @@ import scipy
 from numpy.typing import NDArray
 
 from drsub_fast.discrete.greedy import as_item_kernel
-from drsub_fast.discrete.set_function import COMPILED_FROM, GAINS
+from drsub_fast.discrete.set_function import compiled_for, indicator, sparse_row
 from drsub_fast.discrete.swaps import improve_by_moves, resized
-from drsub_fast.engine.jit import Interpreted, kernel
+from drsub_fast.engine.jit import kernel
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import MaximaExtension
 from drsub_fast.objectives.softmax import Softmax
@@ -28,14 +28,29 @@ from drsub_fast.objectives.softmax import Softmax
 _BETTER = 1e-10
 
 
+class Evaluations:
+    """f on points, with NaN (a singular kernel) as -inf; counts evaluations."""
+
+    def __init__(self, f: Objective) -> None:
+        self.f, self.n_values = f, 0
+
+    def value_and_gradient(self, x: Any) -> Any:
+        self.n_values += 1
+        value, grad = self.f.value_and_gradient(x)
+        return (-np.inf if np.isnan(value) else value), grad
+
+    def value(self, x: Any) -> Any:
+        return self.value_and_gradient(x)[0]
+
+
 def improved(
-    f: Objective, family: Any, items: NDArray[np.int64], size: int | None = None, exchanges: bool = True
-) -> Any:
-    """(items, n_values): a set that no single move betters, of exactly ``size`` items if that is given.
+    g: Evaluations, family: Any, items: NDArray[np.int64], size: int | None = None, exchanges: bool = True
+) -> NDArray[np.int64]:
+    """A set that no single move betters, of exactly ``size`` items if that is given.
 
     Parameters
     ----------
-    f : Objective
+    g : Evaluations
     family : Packing
     items : ndarray of int
         A set of the family.
@@ -43,18 +58,18 @@ def improved(
     exchanges : bool, default True
         Otherwise the set is only brought to its size.
     """
-    if isinstance(f, Softmax) and f.unit_box:
-        kernel = as_item_kernel(f)
+    if isinstance(g.f, Softmax) and g.f.unit_box:
+        kernel = as_item_kernel(g.f)
         if size is not None:
             items = resized(kernel, family, items, size)
-        return (improve_by_moves(kernel, family, items, size) if exchanges else items), 0
-    state = (_Maxima if isinstance(f, MaximaExtension) else _ByGradient)(f, family, items)
+        return improve_by_moves(kernel, family, items, size) if exchanges else items
+    state = (_Maxima if isinstance(g.f, MaximaExtension) else _ByGradient)(g, family, items)
     if size is not None:
         _resize(state, size)
     if exchanges:
         while (size is None and (state.add() or state.remove())) or state.exchange():
             pass
-    return np.array(sorted(state.S), dtype=np.int64), state.n_values
+    return np.array(sorted(state.S), dtype=np.int64)
 
 
 def _resize(state, size):
@@ -96,8 +111,8 @@ class _State:
     They return whether they did: without ``forced`` only if the value rises.
     """
 
-    def __init__(self, f, family, items):
-        self.f, self.family, self.n_values = f, family, 0
+    def __init__(self, g, family, items):
+        self.g, self.family = g, family
         self.S = list(map(int, items))
         self.load = family.load(self.S)
 
@@ -135,24 +150,21 @@ class _State:
 class _Maxima(_State):
     """``near``: the place in S of the best item of every customer, ``best`` and ``second`` the two best weights."""
 
-    def __init__(self, f, family, items):
-        super().__init__(f, family, items)
-        self.W, self.linear = f.rows(), f.linear
-        self.sparse = scipy.sparse.issparse(self.W)
+    def __init__(self, g, family, items):
+        super().__init__(g, family, items)
+        self.W, self.linear = g.f.rows(), g.f.linear
         self.next = 0
         self.renew()
-        self.compiled = None
-        if not self.sparse and self.W.size >= COMPILED_FROM and self.S:
-            arguments = (self.W, 0, self.best, self.second, self.near, self.losses(), self.losses())
-            run = _row_changes.choose(arguments, GAINS * self.W.size)
-            self.compiled = None if isinstance(run, Interpreted) else run
+        losses = self.losses()
+        arguments = (self.W, 0, self.best, self.second, self.near, losses, np.empty_like(losses))
+        self.compiled = compiled_for(self.W, _row_changes, arguments)
 
     def row(self, item):
-        if not self.sparse:
+        if not scipy.sparse.issparse(self.W):
             return self.W[item]
         row = np.zeros(self.W.shape[1])
-        own = slice(self.W.indptr[item], self.W.indptr[item + 1])
-        row[self.W.indices[own]] = self.W.data[own]
+        columns, weights = sparse_row(self.W, item)
+        row[columns] = weights
         return row
 
     def renew(self):
@@ -168,7 +180,7 @@ class _Maxima(_State):
         self.value = float(self.linear[self.S].sum() + self.best.sum())
 
     def gain(self, item):
-        self.n_values += 1
+        self.g.n_values += 1
         return self.linear[item] + np.maximum(self.row(item) - self.best, 0.0).sum()
 
     def add(self, forced=False):
@@ -221,7 +233,7 @@ class _Maxima(_State):
 
     def changes(self, item, losses):
         """What exchanging each item of the set for another one adds to the value."""
-        self.n_values += 1
+        self.g.n_values += 1
         if self.compiled is not None:
             self.compiled(self.W, item, self.best, self.second, self.near, losses, self.trial)
             return self.linear[item] + self.trial
@@ -234,8 +246,8 @@ class _Maxima(_State):
 class _ByGradient(_State):
     """f and its gradient at the 0/1 vector."""
 
-    def __init__(self, f, family, items):
-        super().__init__(f, family, items)
+    def __init__(self, g, family, items):
+        super().__init__(g, family, items)
         self.renew()
         if self.value == -np.inf:  # a set of dependent items: anew
             self.become([])
@@ -244,11 +256,7 @@ class _ByGradient(_State):
         self.value, self.grad = self.evaluate(self.S)
 
     def evaluate(self, items):
-        self.n_values += 1
-        x = np.zeros(self.family.n)
-        x[items] = 1.0
-        value, grad = self.f.value_and_gradient(x)
-        return (-np.inf if np.isnan(value) else value), grad
+        return self.g.value_and_gradient(indicator(items, self.family.n))
 
     def accept(self, items, forced=False):
         value, grad = self.evaluate(items)

@@ -235,7 +235,7 @@ class ByMembership(Packing):
         return np.zeros(self.n)
 
     def load(self, items: Any) -> Any:
-        load = np.zeros(self.n)
+        load = self.no_load()
         load[np.asarray(items, dtype=np.int64)] = 1.0
         return load
 

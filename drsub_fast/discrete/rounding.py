@@ -18,17 +18,17 @@ The value of a set is f at its 0/1 vector, where a multilinear or softmax extens
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_items, as_seed, as_vector, one_of
 from drsub_fast._records import Record
-from drsub_fast.discrete.moves import improved
+from drsub_fast.discrete.moves import Evaluations, improved
 from drsub_fast.discrete.packing import as_packing, require_down_closed
 from drsub_fast.discrete.pipage import INTEGRAL, BetterEnd, RandomEnd, RisingEnd, can_pipage, pipage
-from drsub_fast.discrete.set_function import as_set_function
+from drsub_fast.discrete.set_function import as_set_function, indicator
 from drsub_fast.discrete.set_greedy import lazy_choice
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import MaximaExtension, Multilinear
@@ -72,24 +72,6 @@ class RoundedSet(Record):
     def lost(self) -> float:
         """What rounding cost: fractional_value - value; negative where the set is worth more than the point."""
         return self.fractional_value - self.value
-
-
-class Evaluations:
-    """f on points, with NaN (a singular kernel) as -inf; counts evaluations."""
-
-    n_values: int
-
-    def __init__(self, f: Objective) -> None:
-        self.f = f
-        self.n_values = 0
-
-    def value_and_gradient(self, x: Any) -> Any:
-        self.n_values += 1
-        value, grad = self.f.value_and_gradient(x)
-        return (-np.inf if np.isnan(value) else value), grad
-
-    def value(self, x: Any) -> Any:
-        return self.value_and_gradient(x)[0]
 
 
 def round_solution(
@@ -154,11 +136,9 @@ def round_solution(
     x = np.clip(x, 0.0, 1.0)
     g = Evaluations(f)
     fractional_value = g.value(x)
-    if method == "auto":
-        items = _by_pipage(g, P, x) if can_pipage(P) else _by_threshold(g, family, x)
-    elif method == "pipage":
+    if method == "pipage" or (method == "auto" and can_pipage(P)):
         items = _by_pipage(g, P, x)
-    elif method == "threshold":
+    elif method in ("auto", "threshold"):
         items = _by_threshold(g, family, x)
     else:
         items = _best_draw(g, P, family, x, as_count(n_draws, "n_draws", lower=1), np.random.default_rng(as_seed(seed)))
@@ -202,9 +182,8 @@ def improve_set(f: Objective, P: FeasibleSet, items: ArrayLike, *, size: int | N
     require_problem(f, P)
     require_down_closed(P)
     family = as_packing(P, P.n, size)
-    chosen = np.zeros(P.n)
     items = as_items(items, P.n)
-    chosen[items] = 1.0
+    chosen = indicator(items, P.n)
     if chosen.sum() < items.size:
         values, counts = np.unique(items, return_counts=True)
         raise ValueError(f"item {values[counts > 1][0]} is given twice")
@@ -215,14 +194,10 @@ def improve_set(f: Objective, P: FeasibleSet, items: ArrayLike, *, size: int | N
 
 def _finished(g, family, items, size, improve, fractional_value):
     if improve or (size is not None and items.size != size):
-        items, n_values = improved(g.f, family, items, size, exchanges=improve)
-        g.n_values += n_values
+        items = improved(g, family, items, size, exchanges=improve)
     items = np.sort(items)
-    if isinstance(g.f, MaximaExtension):
-        return RoundedSet(items, g.f.set_value(items), fractional_value, g.n_values)
-    chosen = np.zeros(family.n)
-    chosen[items] = 1.0
-    return RoundedSet(items, g.value(chosen), fractional_value, g.n_values)
+    value = g.f.set_value(items) if isinstance(g.f, MaximaExtension) else g.value(indicator(items, family.n))
+    return RoundedSet(items, value, fractional_value, g.n_values)
 
 
 def _by_pipage(g, P, x):

@@ -22,7 +22,7 @@ from drsub_fast.objectives.multilinear import MaximaExtension, Multilinear, Samp
 from drsub_fast.objectives.softmax import Softmax
 
 #: Entries of a dense W from which gains are compiled, and how often a greedy choice looks at each, about.
-COMPILED_FROM, GAINS = 1_000_000, 10
+_COMPILED_FROM, _GAINS = 1_000_000, 10
 
 
 class SetFunction:
@@ -50,6 +50,10 @@ class SetFunction:
         """The item joins; ``gain`` is what `gains` said of it at the current set."""
         raise NotImplementedError
 
+    def last_gains(self, items: Any) -> Any:
+        """F(N) - F(N - i) for some items, N being all of them."""
+        raise NotImplementedError
+
 
 @kernel(reductions=True)
 def _gain_above(W, item, cover):
@@ -61,31 +65,25 @@ def _gain_above(W, item, cover):
     return total
 
 
-def _compiled_gain(W, cover):
-    """`_gain_above` as compiled code, or None where numpy does as well or nothing is to be compiled.
+def compiled_for(W: Any, row_kernel: Any, arguments: Any) -> Any:
+    """A kernel over a row of W as compiled code, or None where numpy does as well or nothing is to be compiled.
 
-    A row of 5000 takes numpy 13 us in three passes, the kernel 3.
+    A row of 5000 takes numpy 13 us in three passes, the kernel `_gain_above` 3.
     """
-    if W.size < COMPILED_FROM:
+    if scipy.sparse.issparse(W) or W.size < _COMPILED_FROM:
         return None
-    run = _gain_above.choose((W, 0, cover), GAINS * W.size)
+    run = row_kernel.choose(arguments, _GAINS * W.size)
     return None if isinstance(run, Interpreted) else run
+
+
+def sparse_row(W: Any, item: int) -> Any:
+    """(columns, weights) of a row of a sparse matrix by rows."""
+    own = slice(W.indptr[item], W.indptr[item + 1])
+    return W.indices[own], W.data[own]
 
 
 class MaximaFunction(SetFunction):
     """F(S) = sum_{i in S} linear_i + sum_d max_{i in S} W_id."""
-
-    n: int
-    f: Any
-    linear: Any
-    W: Any
-    sparse: Any
-    trial: NDArray[np.float64]
-    n_values: int
-    compiled: Any
-    value: float
-    cover: NDArray[np.float64]
-    is_empty: bool
 
     def __init__(self, f: Objective) -> None:
         self.n, self.f, self.linear = f.n, f, f.linear
@@ -94,7 +92,7 @@ class MaximaFunction(SetFunction):
         self.trial = np.empty(self.W.shape[1])
         self.n_values = 0
         self.clear()
-        self.compiled = None if self.sparse else _compiled_gain(self.W, self.cover)
+        self.compiled = compiled_for(self.W, _gain_above, (self.W, 0, self.cover))
 
     def clear(self) -> None:
         self.value = 0.0
@@ -109,37 +107,28 @@ class MaximaFunction(SetFunction):
 
     def _gain(self, item):
         if self.sparse:
-            columns, weights = self._row(item)
+            columns, weights = sparse_row(self.W, item)
             return self.linear[item] + np.maximum(weights - self.cover[columns], 0.0).sum()
         if self.compiled is not None:
             return self.linear[item] + self.compiled(self.W, item, self.cover)
         trial = np.subtract(self.W[item], self.cover, out=self.trial)
         return self.linear[item] + np.maximum(trial, 0.0, out=trial).sum()
 
-    def _row(self, item):
-        own = slice(self.W.indptr[item], self.W.indptr[item + 1])
-        return self.W.indices[own], self.W.data[own]
-
     def add(self, item: Any, gain: Any) -> None:
         self.is_empty = False
         self.value += gain
         if self.sparse:
-            columns, weights = self._row(item)
+            columns, weights = sparse_row(self.W, item)
             self.cover[columns] = np.maximum(self.cover[columns], weights)
         else:
             np.maximum(self.cover, self.W[item], out=self.cover)
 
+    def last_gains(self, items: Any) -> Any:
+        return self.f.gradient(np.ones(self.n))[items]
+
 
 class GradientFunction(SetFunction):
     """F whose gains are known functions of the gradient of f at the 0/1 vector."""
-
-    n: int
-    f: Any
-    gain_of: Any
-    n_values: int
-    x: NDArray[np.float64]
-    value: float
-    all_gains: Any
 
     def __init__(self, f: Objective, gain: Any = lambda grad: grad) -> None:
         self.n, self.f, self.gain_of, self.n_values = f.n, f, gain, 0
@@ -161,15 +150,12 @@ class GradientFunction(SetFunction):
         self.x[item] = 1.0
         self._evaluate()
 
+    def last_gains(self, items: Any) -> Any:
+        return self.gain_of(self.f.gradient(np.ones(self.n)))[items]
+
 
 class OracleFunction(SetFunction):
     """F by a Python function of a sorted list of items."""
-
-    function: Any
-    n: int
-    n_values: int
-    items: Any
-    value: float
 
     def __init__(self, function: Any, n: int) -> None:
         self.function, self.n, self.n_values = function, n, 0
@@ -190,6 +176,11 @@ class OracleFunction(SetFunction):
         self.items = sorted([*self.items, int(item)])
         self.value += gain
 
+    def last_gains(self, items: Any) -> Any:
+        everything = list(range(self.n))
+        whole = self.function(everything)
+        return np.array([whole - self.function([j for j in everything if j != i]) for i in items])
+
 
 def as_set_function(F: Any, n: int | None = None) -> Any:
     """The `SetFunction` of an objective, or of a function of a list of items (then with their number n).
@@ -208,7 +199,7 @@ def as_set_function(F: Any, n: int | None = None) -> Any:
     if isinstance(F, Softmax):
         return GradientFunction(F, _log_gains)
     if isinstance(F, Objective):
-        return OracleFunction(lambda items: F.value(_indicator(items, F.n)), F.n)
+        return OracleFunction(lambda items: F.value(indicator(items, F.n)), F.n)
     if callable(F):
         if n is None:
             raise TypeError("a function of a list of items needs a set, P, that says how many items there are")
@@ -222,7 +213,8 @@ def _log_gains(grad):
         return np.log1p(np.fmax(grad, -1.0))
 
 
-def _indicator(items, n):
+def indicator(items: Any, n: int) -> NDArray[np.float64]:
+    """The 0/1 vector of a set."""
     x = np.zeros(n)
     x[items] = 1.0
     return x

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from drsub_fast._checks import as_real, as_seed
 from drsub_fast._records import Record
-from drsub_fast.discrete.moves import improved
+from drsub_fast.discrete.moves import Evaluations, improved
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.discrete.set_function import as_set_function
 from drsub_fast.errors import UnsupportedError
@@ -155,7 +155,7 @@ def greedy(
     if improve:
         best = _improved(F, function, family, size, best)
     monotone = F.monotone_on(np.ones(function.n)) if isinstance(F, Objective) else None
-    bound = _bound(F, function, family, size, best, monotone)
+    bound = _bound(function, family, size, best, monotone)
     guarantee = _guarantee(family, size, epsilon, monotone, best.start)
     return GreedySet(best.items, float(best.value), best.gains, bound, guarantee, function.n_values, best.message)
 
@@ -258,11 +258,12 @@ def _improved(F, function, family, size, best):
     """The choice after single moves, its items in their greedy order."""
     if not isinstance(F, Objective):
         raise TypeError(f"improve goes with an objective, not with a {type(F).__name__}")
-    items, n_values = improved(F, family, best.items, size)
+    g = Evaluations(F)
+    items = improved(g, family, best.items, size)
     within = family.without(np.setdiff1d(np.arange(function.n), items))
     order = lazy_choice(function, within, size=items.size).items
     choice = lazy_choice(function, family, size=items.size, start=order)
-    choice.message = f"{best.message}; {n_values} single moves were tried"
+    choice.message = f"{best.message}; {g.n_values} single moves were tried"
     return choice
 
 
@@ -275,7 +276,7 @@ def _better_single(best):
         best.message = "the best single item is worth more than the greedy choice"
 
 
-def _bound(F, function, family, size, choice, monotone):
+def _bound(function, family, size, choice, monotone):
     """The bound of the module at the empty set and at the one chosen."""
     k = family.most if size is None else size
     P = None if family.is_count else family.P
@@ -296,7 +297,7 @@ def _bound(F, function, family, size, choice, monotone):
     inside[choice.items] = True
     ends = np.zeros(function.n)
     if not monotone:
-        ends[inside] = _last_gains(F, function, choice.items)
+        ends[inside] = function.last_gains(choice.items)
     for _ in range(_BOUND_ROUNDS):
         _, used = most(np.where(inside, ends, choice.last))
         stale = used[~choice.fresh[used] & ~inside[used]]
@@ -314,16 +315,6 @@ def _rebuild(function, choice):
     function.clear()
     for item, gain in zip(choice.items.tolist(), choice.gains.tolist(), strict=True):
         function.add(item, gain)
-
-
-def _last_gains(F, function, items):
-    """F(N) - F(N - i) for the items of a set, N being all items."""
-    if isinstance(F, Objective) and not hasattr(function, "function"):
-        grad = F.gradient(np.ones(function.n))
-        return (function.gain_of(grad) if hasattr(function, "gain_of") else grad)[items]
-    everything = list(range(function.n))
-    whole = function.function(everything)
-    return np.array([whole - function.function([j for j in everything if j != i]) for i in items.tolist()])
 
 
 def _guarantee(family, size, epsilon, monotone, start):

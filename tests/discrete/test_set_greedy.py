@@ -189,9 +189,9 @@ def test_compiled_gains_and_exchanges_are_those_of_numpy(monkeypatch):
     F = ds.Multilinear.facility_location(W)
     plain = ds.greedy(F, 8, improve=True)
     gain, changes = set_function._gain_above, moves._row_changes
-    monkeypatch.setattr(set_function, "_compiled_gain", lambda W, cover: gain)
+    monkeypatch.setattr(set_function, "compiled_for", lambda W, kernel, arguments: gain)
     np.testing.assert_array_equal(ds.greedy(F, 8).items, ds.greedy(F, 8, improve=False).items)
-    state = moves._Maxima(F, packing.as_packing(8, 60), plain.items)
+    state = moves._Maxima(moves.Evaluations(F), packing.as_packing(8, 60), plain.items)
     state.trial = np.empty(8)
     for item in state.outside():
         state.compiled = None
