@@ -12,9 +12,9 @@ import math
 from collections import namedtuple
 
 from drsub_fast.engine.codes import OK, PAUSED
-from drsub_fast.engine.dispatch import operation
+from drsub_fast.engine.dispatch import operation, register
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.stack import PROBLEM_AT, problem_at, row_of
+from drsub_fast.engine.stack import problem_at, row_of
 from drsub_fast.engine.vector import assign
 from drsub_fast.objectives.base import evaluate, is_dr_submodular, is_nonnegative
 from drsub_fast.sets.base import lmo
@@ -47,7 +47,8 @@ def _phases_at(stack, i):
     return PhasesOptions(problem_at(stack.phase, i))
 
 
-PROBLEM_AT.table.update({FrankWolfeOptions: _frank_wolfe_at, PhasesOptions: _phases_at})
+register(FrankWolfeOptions, problem_at=_frank_wolfe_at)
+register(PhasesOptions, problem_at=_phases_at)
 
 
 @kernel
@@ -137,8 +138,8 @@ def _run_phases(options, objective, feasible_set, scratch, x, upper, k_max, valu
 
 #: ``run(options, objective, feasible_set, scratch, x, upper, k_max, value, gap)``: solves one problem from x = 0, with
 #: its traces, and returns (code of the loop, upper bound of the maximum).
-run, RUN = operation("run", _run_loop)
-RUN.table[PhasesOptions] = _run_phases
+run = operation("run", _run_loop)
+register(PhasesOptions, run=_run_phases)
 
 
 @kernel

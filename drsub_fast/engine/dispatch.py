@@ -5,13 +5,12 @@ its *parameters*. A generic operation such as `evaluate` looks up the class of t
 at compile time inside compiled code (so the call costs nothing and can be cached), at run time when
 the same loop runs as plain Python. A new objective or set registers its kernels here and touches no
 solver.
-
-Register before the first compilation that involves the class.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+from drsub_fast._checks import as_function, one_of
 from drsub_fast.engine.jit import plain, when_compiling
 from drsub_fast.errors import UnsupportedError
 
@@ -40,17 +39,15 @@ class Operation:
         return implementation
 
 
-def operation(name: str, default: Callable[..., Any] | None = None) -> tuple[Any, Operation]:
-    """Make a generic operation.
+_OPERATIONS: dict[str, Operation] = {}
 
-    Returns
-    -------
-    call : callable
-        ``call(params, *args)``, usable from Python and from kernels.
-    table : Operation
-        Its table of implementations.
+
+def operation(name: str, default: Callable[..., Any] | None = None) -> Any:
+    """Make a generic operation: a function of ``(params, *args)`` for Python and for kernels.
+
+    Its attribute ``table`` holds the implementations by class.
     """
-    table = Operation(name, default)
+    table = _OPERATIONS[name] = Operation(name, default)
 
     def call(params, *args):
         cls = type(params)
@@ -68,6 +65,16 @@ def operation(name: str, default: Callable[..., Any] | None = None) -> tuple[Any
         return getattr(implementation, "watched", implementation)(params, *args)
 
     call.__name__ = call.__qualname__ = twin.__name__ = watched.__name__ = name
-    call.twin, call.watched = twin, watched
+    call.twin, call.watched, call.table = twin, watched, table.table
     when_compiling(call, table)
-    return call, table
+    return call
+
+
+def register(*params_classes: Any, **kernels: Any) -> None:
+    """Register the implementations of operations, by their names, for classes of parameters.
+
+    It must come before the first compilation that involves the classes.
+    """
+    for name, kernel in kernels.items():
+        table = _OPERATIONS[one_of(name, "operation", tuple(_OPERATIONS))].table
+        table.update(dict.fromkeys(params_classes, as_function(kernel, name, optional=False)))

@@ -4,8 +4,6 @@ A stack of problems is a tuple of the class that describes one of them. Its arra
 length B, or 1 where all problems share a row; what is no array is shared too.
 """
 
-from typing import Any
-
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 
@@ -22,6 +20,4 @@ def _shared(stack, i):
 
 
 #: ``problem_at(stack, i)``: the parameters of problem i. Those of a class without the operation are the same for all.
-# For type checkers: operations take parameters of any registered class.
-problem_at: Any
-problem_at, PROBLEM_AT = operation("problem_at", _shared)
+problem_at = operation("problem_at", _shared)

@@ -51,11 +51,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import as_count, as_function, as_real, as_seed, as_vector, one_of
+from drsub_fast._checks import as_count, as_real, as_seed, as_vector
 from drsub_fast._records import Record
-from drsub_fast.engine.dispatch import operation
+from drsub_fast.engine.dispatch import operation, register
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.stack import PROBLEM_AT
 from drsub_fast.engine.vector import add_scaled, blend, slope
 
 GradientWork = namedtuple("GradientWork", "grad trial")
@@ -71,25 +70,9 @@ def _default_carve(params, floats, integers):
     return GradientWork(floats[: params.n], floats[params.n : 2 * params.n])
 
 
-# For type checkers: operations take parameters of any registered class.
-objective_size: Any
-objective_carve: Any
-evaluate: Any
-derivative_along: Any
-prepare: Any
-advance: Any
-shift: Any
-contract: Any
-exact_step: Any
-coordinate_maximum: Any
-gradient_rate: Any
-hessian_product: Any
-is_dr_submodular: Any
-is_nonnegative: Any
-
-objective_size, OBJECTIVE_SIZE = operation("objective_size", _default_size)
-objective_carve, OBJECTIVE_CARVE = operation("objective_carve", _default_carve)
-evaluate, EVALUATE = operation("evaluate")
+objective_size = operation("objective_size", _default_size)
+objective_carve = operation("objective_carve", _default_carve)
+evaluate = operation("evaluate")
 
 
 @kernel
@@ -127,7 +110,7 @@ def _default_derivative_along(params, work, x, v, gamma):
     return value, slope(work.grad, v, x)
 
 
-derivative_along, DERIVATIVE_ALONG = operation("derivative_along", _default_derivative_along)
+derivative_along = operation("derivative_along", _default_derivative_along)
 
 #: Pieces of a segment that are looked at for the best one: f need not be concave along it.
 _GRID = 8
@@ -225,41 +208,19 @@ def _unknown_sign(params, work, upper):
     return False
 
 
-prepare, PREPARE = operation("prepare", _default_prepare)
-advance, ADVANCE = operation("advance", _default_advance)
-shift, SHIFT = operation("shift", _default_shift)
-contract, CONTRACT = operation("contract", _default_contract)
-exact_step, EXACT_STEP = operation("exact_step", _default_exact_step)
-coordinate_maximum, COORDINATE_MAXIMUM = operation("coordinate_maximum", _default_coordinate_maximum)
-gradient_rate, GRADIENT_RATE = operation("gradient_rate", _no_rate)
-hessian_product, HESSIAN_PRODUCT = operation("hessian_product", _no_hessian)
-is_dr_submodular, IS_DR_SUBMODULAR = operation("is_dr_submodular", _always_dr_submodular)
-is_nonnegative, IS_NONNEGATIVE = operation("is_nonnegative", _unknown_sign)
+prepare = operation("prepare", _default_prepare)
+advance = operation("advance", _default_advance)
+shift = operation("shift", _default_shift)
+contract = operation("contract", _default_contract)
+exact_step = operation("exact_step", _default_exact_step)
+coordinate_maximum = operation("coordinate_maximum", _default_coordinate_maximum)
+gradient_rate = operation("gradient_rate", _no_rate)
+hessian_product = operation("hessian_product", _no_hessian)
+is_dr_submodular = operation("is_dr_submodular", _always_dr_submodular)
+is_nonnegative = operation("is_nonnegative", _unknown_sign)
 
-_TABLES = {
-    "problem_at": PROBLEM_AT,
-    "objective_size": OBJECTIVE_SIZE,
-    "objective_carve": OBJECTIVE_CARVE,
-    "evaluate": EVALUATE,
-    "prepare": PREPARE,
-    "advance": ADVANCE,
-    "shift": SHIFT,
-    "contract": CONTRACT,
-    "exact_step": EXACT_STEP,
-    "derivative_along": DERIVATIVE_ALONG,
-    "coordinate_maximum": COORDINATE_MAXIMUM,
-    "gradient_rate": GRADIENT_RATE,
-    "hessian_product": HESSIAN_PRODUCT,
-    "is_dr_submodular": IS_DR_SUBMODULAR,
-    "is_nonnegative": IS_NONNEGATIVE,
-}
-
-
-def register_objective(params_class: Any, **kernels: Any) -> None:
-    """Register the kernels of an objective for its parameter class, by operation name."""
-    for name, function in kernels.items():
-        table = _TABLES[one_of(name, "operation", tuple(_TABLES))].table
-        table[params_class] = as_function(function, name, optional=False)
+#: ``register_objective(Params, evaluate=.., ..)``: makes the kernels of an objective known, by operation.
+register_objective = register
 
 
 def _entries(params):

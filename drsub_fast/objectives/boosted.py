@@ -63,8 +63,9 @@ def _evaluate(params, work, x):
     return total
 
 
-for params_class in (BoostedParams, InterpretedBoostedParams):
-    register_objective(params_class, objective_size=_size, objective_carve=_carve, evaluate=_evaluate)
+register_objective(
+    BoostedParams, InterpretedBoostedParams, objective_size=_size, objective_carve=_carve, evaluate=_evaluate
+)
 
 
 class Boosted(Objective):

@@ -14,7 +14,6 @@ pivot of the Cholesky factorisation below p eps of its diagonal entry counts as 
 
 import math
 from collections import namedtuple
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,12 +31,8 @@ SpectralWork = namedtuple("SpectralWork", "grad trial M end L K W")
 
 # weighted_sum(params, x, out): lower triangle of out = sum_i x_i A_i, from an out of zeros.
 # inner_products(params, K, W, grad): grad_i = <K'K, A_i>, K lower triangular; W is scratch.
-# For type checkers: operations take parameters of any registered class.
-weighted_sum: Any
-inner_products: Any
-
-weighted_sum, WEIGHTED_SUM = operation("weighted_sum")
-inner_products, INNER_PRODUCTS = operation("inner_products")
+weighted_sum = operation("weighted_sum")
+inner_products = operation("inner_products")
 
 
 @kernel
@@ -104,10 +99,6 @@ def _factor_inner(params, K, W, grad):
                 entry += row[s] * factor[s]
             total += entry * entry
         grad[i] = total
-
-
-WEIGHTED_SUM.table.update({DenseParams: _dense_sum, FactorParams: _factor_sum})
-INNER_PRODUCTS.table.update({DenseParams: _dense_inner, FactorParams: _factor_inner})
 
 
 @kernel
@@ -266,17 +257,19 @@ def _exact_step(params, work, x, v, limit, value):
     return gamma
 
 
-for params_class in (DenseParams, FactorParams):
-    register_objective(
-        params_class,
-        objective_size=_size,
-        objective_carve=_carve,
-        evaluate=_evaluate,
-        prepare=_prepare,
-        advance=_advance,
-        contract=_contract,
-        exact_step=_exact_step,
-    )
+register_objective(
+    DenseParams,
+    FactorParams,
+    objective_size=_size,
+    objective_carve=_carve,
+    evaluate=_evaluate,
+    prepare=_prepare,
+    advance=_advance,
+    contract=_contract,
+    exact_step=_exact_step,
+)
+register_objective(DenseParams, weighted_sum=_dense_sum, inner_products=_dense_inner)
+register_objective(FactorParams, weighted_sum=_factor_sum, inner_products=_factor_inner)
 
 
 class Spectral(Objective):

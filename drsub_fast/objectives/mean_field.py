@@ -69,8 +69,9 @@ def _evaluate(params, work, x):
     return evaluate(params.extension, work.extension, x) + _add_entropy(x, work.grad)
 
 
-for params_class in (MeanFieldParams, InterpretedMeanFieldParams):
-    register_objective(params_class, objective_size=_size, objective_carve=_carve, evaluate=_evaluate)
+register_objective(
+    MeanFieldParams, InterpretedMeanFieldParams, objective_size=_size, objective_carve=_carve, evaluate=_evaluate
+)
 
 
 @kernel(memory=True)

@@ -5,12 +5,11 @@ H is asked for two things only, its products with vectors and its diagonal, so o
 """
 
 from collections import namedtuple
-from typing import Any
 
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import part
-from drsub_fast.engine.stack import PROBLEM_AT, row_of
+from drsub_fast.engine.stack import row_of
 from drsub_fast.engine.vector import add_scaled, symmetric_product
 from drsub_fast.objectives.base import register_objective
 
@@ -22,12 +21,8 @@ QuadraticWork = namedtuple("QuadraticWork", "grad Hv")
 FactoredQuadraticWork = namedtuple("FactoredQuadraticWork", "grad Hv inner")
 
 #: ``hessian_times(params, work, v, out)``: out = H v. ``hessian_diagonal(params, i)``: H_ii.
-# For type checkers: operations take parameters of any registered class.
-hessian_times: Any
-hessian_diagonal: Any
-
-hessian_times, HESSIAN_TIMES = operation("hessian_times")
-hessian_diagonal, HESSIAN_DIAGONAL = operation("hessian_diagonal")
+hessian_times = operation("hessian_times")
+hessian_diagonal = operation("hessian_diagonal")
 
 
 @kernel
@@ -64,10 +59,6 @@ def _factored_diagonal(params, i):
     for k in range(row.size):
         total += row[k] * row[k]
     return -total
-
-
-HESSIAN_TIMES.table.update({QuadraticParams: _dense_times, FactoredQuadraticParams: _factored_times})
-HESSIAN_DIAGONAL.table.update({QuadraticParams: _dense_diagonal, FactoredQuadraticParams: _factored_diagonal})
 
 
 @kernel
@@ -191,22 +182,32 @@ def _factored_problem_at(stack, i):
     )
 
 
-PROBLEM_AT.table.update({QuadraticParams: _problem_at, FactoredQuadraticParams: _factored_problem_at})
-for _params_class, _its_size, _its_carve in (
-    (QuadraticParams, _size, _carve),
-    (FactoredQuadraticParams, _factored_size, _factored_carve),
-):
-    register_objective(
-        _params_class,
-        objective_size=_its_size,
-        objective_carve=_its_carve,
-        evaluate=evaluate_quadratic,
-        prepare=_prepare,
-        advance=advance_by_product,
-        contract=contract_quadratic,
-        exact_step=exact_step_of_quadratic,
-        coordinate_maximum=maximum_along_coordinate,
-        gradient_rate=rate_of_gradient,
-        hessian_product=product_with_hessian,
-    )
-register_objective(QuadraticParams, shift=_dense_shift)
+register_objective(
+    QuadraticParams,
+    FactoredQuadraticParams,
+    evaluate=evaluate_quadratic,
+    prepare=_prepare,
+    advance=advance_by_product,
+    contract=contract_quadratic,
+    exact_step=exact_step_of_quadratic,
+    coordinate_maximum=maximum_along_coordinate,
+    gradient_rate=rate_of_gradient,
+    hessian_product=product_with_hessian,
+)
+register_objective(
+    QuadraticParams,
+    objective_size=_size,
+    objective_carve=_carve,
+    hessian_times=_dense_times,
+    hessian_diagonal=_dense_diagonal,
+    shift=_dense_shift,
+    problem_at=_problem_at,
+)
+register_objective(
+    FactoredQuadraticParams,
+    objective_size=_factored_size,
+    objective_carve=_factored_carve,
+    hessian_times=_factored_times,
+    hessian_diagonal=_factored_diagonal,
+    problem_at=_factored_problem_at,
+)

@@ -7,8 +7,8 @@ import numpy as np
 from drsub_fast.engine.jit import kernel, separate
 from drsub_fast.engine.stack import row_of
 from drsub_fast.engine.vector import assign, slope
+from drsub_fast.objectives import lazy_gradient  # noqa: F401  the operations
 from drsub_fast.objectives.base import derivative_along, register_objective
-from drsub_fast.objectives.lazy_gradient import register_lazy_gradient
 from drsub_fast.objectives.softmax_elimination import (
     CURRENT,
     HELD,
@@ -236,5 +236,7 @@ register_objective(
     hessian_product=_hessian_product,
     is_dr_submodular=_is_dr_submodular,
     is_nonnegative=_is_nonnegative,
+    increase=_increase,
+    refresh_gradient=_refresh_gradient,
+    final_value=_final_value,
 )
-register_lazy_gradient(SoftmaxParams, _increase, _refresh_gradient, _final_value)

@@ -97,14 +97,14 @@ def _hessian_product(params, work, x, d, out):
     return known
 
 
-for _params_class in (OrthantParams, InterpretedOrthantParams):
-    register_objective(
-        _params_class,
-        objective_size=_size,
-        objective_carve=_carve,
-        evaluate=_evaluate,
-        hessian_product=_hessian_product,
-    )
+register_objective(
+    OrthantParams,
+    InterpretedOrthantParams,
+    objective_size=_size,
+    objective_carve=_carve,
+    evaluate=_evaluate,
+    hessian_product=_hessian_product,
+)
 
 
 def _as_signs(alpha, n):

@@ -32,11 +32,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import as_function, as_real, as_vector, one_of
+from drsub_fast._checks import as_real, as_vector
 from drsub_fast.engine.codes import FAILED, NEEDS_SOLVER, OK, PAUSED
-from drsub_fast.engine.dispatch import operation
+from drsub_fast.engine.dispatch import operation, register
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.stack import PROBLEM_AT
 from drsub_fast.errors import OracleError, UnsupportedError
 
 #: Names of linear oracles (`frank_wolfe` says what they are).
@@ -80,47 +79,26 @@ def _no_projection(params, work, y, upper, out):
     return NEEDS_SOLVER
 
 
-# For type checkers: operations take parameters of any registered class.
-set_size: Any
-set_carve: Any
-lmo: Any
-track: Any
-tracks: Any
-follow: Any
-project: Any
-
-set_size, SET_SIZE = operation("set_size", _no_size)
-set_carve, SET_CARVE = operation("set_carve", _no_carve)
-lmo, LMO = operation("lmo")
-track, TRACK = operation("track", _cannot_track)
+set_size = operation("set_size", _no_size)
+set_carve = operation("set_carve", _no_carve)
+lmo = operation("lmo")
+track = operation("track", _cannot_track)
 #: ``tracks(params)``: whether the set has a `track` of its own, so that a rate is worth writing.
-tracks, TRACKS = operation("tracks", _no)
-follow, FOLLOW = operation("follow", _cannot_follow)
-project, PROJECT = operation("project", _no_projection)
-
-_TABLES = {
-    "problem_at": PROBLEM_AT,
-    "set_size": SET_SIZE,
-    "set_carve": SET_CARVE,
-    "lmo": LMO,
-    "track": TRACK,
-    "follow": FOLLOW,
-    "project": PROJECT,
-}
+tracks = operation("tracks", _no)
+follow = operation("follow", _cannot_follow)
+project = operation("project", _no_projection)
 
 
 def register_set(params_class: Any, **kernels: Any) -> None:
     """Register the kernels of a feasible set for its parameter class, by operation name."""
-    for name, function in kernels.items():
-        table = _TABLES[one_of(name, "operation", tuple(_TABLES))].table
-        table[params_class] = as_function(function, name, optional=False)
+    register(params_class, **kernels)
     if "track" in kernels:
-        TRACKS.table[params_class] = _yes
+        register(params_class, tracks=_yes)
 
 
 def projects_by_kernel(P: "FeasibleSet") -> bool:
     """Whether the projection onto P is a kernel, which needs no solver."""
-    return type(P.params()) in PROJECT.table
+    return type(P.params()) in project.table
 
 
 @kernel(memory=True)

@@ -26,7 +26,7 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NON_FINITE, OK, STALLED
-from drsub_fast.engine.dispatch import operation
+from drsub_fast.engine.dispatch import operation, register
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import add_scaled, assign, dot, slope
 from drsub_fast.objectives.base import Objective, contract, evaluate, exact_step, hessian_product, prepare
@@ -261,10 +261,8 @@ def _step_of_quadratic(objective, work, state, atoms, x, upper, new, gap, value,
 
 #: ``corrective_step(objective, work, state, atoms, x, upper, new, gap, value, quadratic)``: f maximised over the hull
 #: of the atoms, the new one among them; the new value. Where f is known to be quadratic, only that step is compiled.
-corrective_step, CORRECTIVE_STEP = operation("corrective_step", _any_step)
-CORRECTIVE_STEP.table.update(
-    dict.fromkeys((QuadraticParams, FactoredQuadraticParams, SparseQuadraticParams), _step_of_quadratic)
-)
+corrective_step = operation("corrective_step", _any_step)
+register(QuadraticParams, FactoredQuadraticParams, SparseQuadraticParams, corrective_step=_step_of_quadratic)
 
 
 @kernel

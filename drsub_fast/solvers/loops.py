@@ -3,9 +3,7 @@
 The loop is called, not linked in: it is compiled for single solves as well.
 """
 
-from typing import Any
-
-from drsub_fast.engine.dispatch import operation
+from drsub_fast.engine.dispatch import operation, register
 from drsub_fast.engine.jit import call_alone, kernel
 from drsub_fast.solvers.atoms import FullyCorrectiveOptions
 from drsub_fast.solvers.continuous_greedy import AdditiveOptions, additive_loop
@@ -16,9 +14,7 @@ from drsub_fast.solvers.spectral_steps import SpectralOptions, spectral_loop
 
 #: ``run_loop(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap)``: k_max steps,
 #: or up to step k_stop, as far as the loop gets without help; its code.
-# For type checkers: operations take parameters of any registered class.
-run_loop: Any
-run_loop, RUN_LOOP = operation("run_loop")
+run_loop = operation("run_loop")
 
 
 @kernel
@@ -53,12 +49,8 @@ def _spectral(options, objective, feasible_set, floats, integers, x, upper, k_ma
     return call_alone(spectral_loop, arguments)
 
 
-RUN_LOOP.table.update(
-    {
-        AdditiveOptions: _additive,
-        FrankWolfeOptions: _frank_wolfe,
-        FullyCorrectiveOptions: _fully_corrective,
-        ProjectedGradientOptions: _projected_gradient,
-        SpectralOptions: _spectral,
-    }
-)
+register(AdditiveOptions, run_loop=_additive)
+register(FrankWolfeOptions, run_loop=_frank_wolfe)
+register(FullyCorrectiveOptions, run_loop=_fully_corrective)
+register(ProjectedGradientOptions, run_loop=_projected_gradient)
+register(SpectralOptions, run_loop=_spectral)
