@@ -12,6 +12,7 @@
 * `upper_bound`: the best that can be proved in the time, for any pair.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,16 +25,13 @@ from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic, QuadraticParams
 from drsub_fast.proofs.ball_bound import ball_steps
-from drsub_fast.proofs.concave import concave_steps
+from drsub_fast.proofs.concave import concave_steps, gap_bound
 from drsub_fast.proofs.covering import covering_steps
-from drsub_fast.proofs.doubly_nonnegative import interior_point_bound
-from drsub_fast.proofs.first_order import first_order_bound
 from drsub_fast.proofs.item_sets import item_set_steps, partition_steps
 from drsub_fast.proofs.pair_bound import pair_steps
-from drsub_fast.proofs.program import magnitude, quadratic_program, unit_form
-from drsub_fast.proofs.quadratic_steps import first_order_steps, interior_point_steps
-from drsub_fast.proofs.rungs import Allowance, Problem, climb, gradient_price, largest
-from drsub_fast.proofs.safe_bound import relaxation
+from drsub_fast.proofs.program import constraint_rows
+from drsub_fast.proofs.quadratic_steps import dense_twin, first_order_steps, interior_point_steps
+from drsub_fast.proofs.rungs import Allowance, Problem, climb, gradient_price
 from drsub_fast.proofs.softmax_branching import softmax_branching_steps
 from drsub_fast.proofs.softmax_relaxations import softmax_steps
 from drsub_fast.sets.base import FeasibleSet
@@ -41,13 +39,9 @@ from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.multi_start import multi_start
 
-#: Largest number of variables for `dnn_bound` by the interior point; for more of them the first-order method serves.
-DNN_MAX_VARIABLES = 40
-#: It stops this near to the relaxation's value, relative.
-_FIRST_ORDER_GAP = 1e-3
-
-#: The relaxation is solved to this relative gap.
-_DNN_GAP = 1e-7
+#: Largest number of variables for `dnn_bound` by the interior point; for more of them the first-order method serves,
+#: to this part of the relaxation's value.
+_INTERIOR_UP_TO, _FIRST_ORDER_GAP = 40, 1e-4
 
 #: Part of the gaps that is added for the rounding of the products behind them.
 _SAFETY = 1e-9
@@ -89,15 +83,9 @@ def linear_bound(f: Objective, P: FeasibleSet) -> float:
     require_problem(f, P)
     upper = solver_upper(f, P)
     lower = np.broadcast_to(P._lower, (f.n,)).astype(np.float64)
-    best = np.inf
     if f.dr_submodular_on(np.maximum(upper, -lower)) is not True:
-        return best
-    for corner in (lower, upper):
-        value, gradient = f.value_and_gradient(corner)
-        if np.isfinite(value) and np.isfinite(gradient).all():
-            size = abs(value) + np.abs(gradient) @ np.abs(corner)
-            best = min(best, float(value + largest(P, gradient, upper) - gradient @ corner + 1e-13 * size))
-    return best
+        return np.inf
+    return float(min(gap_bound(f, P, upper, corner, 0.0) for corner in (lower, upper)))
 
 
 def term_bound(f: Objective, P: FeasibleSet) -> Any:
@@ -152,7 +140,8 @@ def local_global_bound(f: Objective, P: FeasibleSet, x: ArrayLike, z: ArrayLike 
     8.5
     """
     require_problem(f, P)
-    _require_down_closed(P)
+    if not P.is_down_closed:
+        raise UnsupportedError(f"{P!r} is not down-closed: no upper bound of this kind holds")
     upper = solver_upper(f, P)
     x = as_vector(x, "x", n=f.n)
     z = np.zeros(f.n) if z is None else as_vector(z, "z", n=f.n)
@@ -200,16 +189,18 @@ def dnn_bound(f: Quadratic, P: FeasibleSet, time_limit: float | None = None) -> 
     require_problem(f, P)
     if not isinstance(f, Quadratic):
         raise UnsupportedError(f"the doubly non-negative bound needs a Quadratic, not {f!r}; use bound='cheap'")
-    deadline = np.inf if time_limit is None else began + as_real(time_limit, "time_limit", lower=0.0)
-    program = quadratic_program(f, P)
-    if f.n > DNN_MAX_VARIABLES:
-        return f.c + first_order_bound(program, gap=_FIRST_ORDER_GAP, time_limit=time_limit)
-    form = unit_form(program, program.lower, program.upper)
-    scale = magnitude(program)
-    if scale == 0.0 or len(form.free) == 0:
-        return float(f.c + form.constant)
-    with one_blas_thread():
-        return float(f.c + form.constant + interior_point_bound(relaxation(form), scale, _DNN_GAP, deadline))
+    constraint_rows(P)  # refuses a set without rows
+    best = min(term_bound(f, P), linear_bound(f, P))
+    f = dense_twin(f)
+    problem = Problem(f, P, solver_upper(f, P), None, -np.inf)
+    if f.n <= _INTERIOR_UP_TO:
+        rung = partial(interior_point_steps, most=_INTERIOR_UP_TO)
+    else:
+        rung = partial(first_order_steps, close=_FIRST_ORDER_GAP)
+    limit = None if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
+    allowance = Allowance(deadline=None if limit is None else began + limit)
+    with one_blas_thread(), until(last_moment(began, limit)):
+        return float(climb([rung], problem, best, -np.inf, allowance))
 
 
 def upper_bound(
@@ -331,8 +322,3 @@ def _gap(f, P, x, upper):
     """max <grad f(x), v - x> over the points v <= upper of P."""
     gradient = f.gradient(x)
     return float(gradient @ (P.lmo(gradient, upper) - x))
-
-
-def _require_down_closed(P):
-    if not P.is_down_closed:
-        raise UnsupportedError(f"{P!r} is not down-closed: no upper bound of this kind holds")

@@ -31,7 +31,6 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from drsub_fast.engine.clock import now
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.proofs.safe_bound import safe_bound
@@ -297,28 +296,25 @@ def improve(data: Any, iterate: Any) -> Any:
     return after if _is_interior(after.R) and _is_interior(after.W) else None
 
 
-def interior_point_bounds(relaxed: Any, scale: Any, gap: Any) -> Generator[Any, None, None]:
-    """Yields the best bound after each step, until it is the relaxation's to a relative gap."""
-    bound, started, certified = relaxed.linear, interior(relaxed, scale), math.inf
+def iterates(relaxed: Any, scale: Any) -> Generator[Any, None, None]:
+    """Yields (data, iterate) after each step, as long as rounding lets it go on."""
+    started = interior(relaxed, scale)
     if started is None:
         return
     data, iterate = started
-    while (ahead := improve(data, iterate)) is not None:
-        iterate = ahead
+    while (iterate := improve(data, iterate)) is not None:
+        yield data, iterate
+
+
+def interior_point_bounds(relaxed: Any, scale: Any, gap: Any) -> Generator[Any, None, None]:
+    """Yields the best bound after each step, until it is the relaxation's to a relative gap."""
+    bound, certified, iterate = relaxed.linear, math.inf, None
+    for data, iterate in iterates(relaxed, scale):
         left = complementarity(data, iterate) / max(scale, abs(objective(data, iterate)))
         if left <= gap or left <= min(_CLOSE, _AGAIN * certified):
             bound, certified = min(bound, certificate(relaxed, data, iterate).bound), left
         yield bound
         if left <= gap:
             return
-    yield min(bound, certificate(relaxed, data, iterate).bound)
-
-
-def interior_point_bound(relaxed: Any, scale: Any, gap: Any, deadline: Any) -> Any:
-    """The bound of the relaxation to a relative gap, or what there is at a deadline (of `now`)."""
-    best = relaxed.linear
-    for bound in interior_point_bounds(relaxed, scale, gap):
-        best = bound
-        if now() >= deadline:
-            break
-    return best
+    if iterate is not None:
+        yield min(bound, certificate(relaxed, data, iterate).bound)

@@ -22,11 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from drsub_fast._checks import as_real
-from drsub_fast.engine.clock import OutOfTime, is_limited, now, thread_time_left
-from drsub_fast.engine.threads import one_blas_thread
-from drsub_fast.proofs.program import interval_bound, magnitude, unit_form
-from drsub_fast.proofs.safe_bound import relaxation, safe_bound
+from drsub_fast.engine.clock import is_limited, now, thread_time_left
 
 #: What the method has after some steps: the relaxation's ``objective`` <C, Z>, its ``residual`` (how far Z is from X
 #: and Y, and both from rest, in units of the objective), ``Z`` (N, N), and the multipliers ``W`` (L, L).
@@ -41,10 +37,7 @@ _RELAX, _PENALTY, _CHANGE, _UNBALANCED, _REBALANCE = 1.8, 0.1, 1.6, 5.0, 50
 #: The penalty is fixed after this many steps: a method whose penalty changes for ever need not converge.
 _SETTLED = 4000
 #: Steps between bounds, and steps that take as long as a bound and one step more, at most.
-_EVERY, _BOUND_STEPS = 25, 4
-#: The bound is as good as the relaxation's when it is within this part of the gap asked for.
-_AT_LIMIT = 0.1
-_MAX_STEPS = 20_000
+EVERY, _BOUND_STEPS = 25, 4
 
 
 def _positive_part(A):
@@ -88,7 +81,7 @@ class _Lift:
         return Y[:N, :N] + side + side.T
 
 
-def multipliers(data: Any, every: int = _EVERY) -> Generator[Any, None, None]:
+def multipliers(data: Any, every: int = EVERY) -> Generator[Any, None, None]:
     """Yields `Progress` after every few steps, and once more just before the time of the thread ends.
 
     Parameters
@@ -160,69 +153,3 @@ def multipliers(data: Any, every: int = _EVERY) -> Generator[Any, None, None]:
             penalty *= factor
             U /= factor
             T /= factor
-
-
-@one_blas_thread()
-def first_order_bound(
-    program: Any,
-    value: float | None = None,
-    gap: float = 1e-2,
-    time_limit: float | None = None,
-    max_steps: int = _MAX_STEPS,
-) -> float:
-    """An upper bound on a quadratic program's maximum, proven whatever ends the search for it.
-
-    Parameters
-    ----------
-    program : QuadraticProgram
-        From `proofs.program.quadratic_program`: f without its constant, over any set with finitely many rows.
-    value : float, optional
-        The largest value known, without f's constant.
-    gap : float
-        The search ends at a bound of value + gap * max(|value|, 1e-3 s), s the largest term of f over the box; or when
-        the bound is within a tenth of that from what the relaxation can give.
-    time_limit : float, optional
-        Seconds.
-    max_steps : int
-        Steps of the method.
-
-    Returns
-    -------
-    float
-        Never above the bound by one linear program; -inf for an empty set. Ctrl-C ends the search as the time
-        limit does.
-
-    Examples
-    --------
-    >>> import drsub_fast as ds
-    >>> from drsub_fast.proofs.program import quadratic_program
-    >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
-    >>> program = quadratic_program(f, ds.Budget(1.0, [1.0, 1.0]))
-    >>> round(first_order_bound(program, gap=1e-6), 4)
-    0.5625
-    """
-    deadline = np.inf if time_limit is None else now() + as_real(time_limit, "time_limit", lower=0.0)
-    form = unit_form(program, program.lower, program.upper)
-    if form is None:
-        return -np.inf
-    bound = interval_bound(form)
-    if len(form.free) == 0:
-        return bound
-    floor = 1e-3 * magnitude(program)
-    data = relaxation(form)
-    bound = min(bound, form.constant + data.linear)
-    try:
-        for progress in multipliers(data):
-            bound = min(bound, form.constant + safe_bound(data, progress.W).bound)
-            reached = form.constant + progress.objective
-            known = reached if value is None else value
-            allowed = gap * max(abs(known), floor)
-            if value is not None and bound <= value + allowed:
-                break
-            if max(progress.residual, bound - reached) <= _AT_LIMIT * allowed:
-                break
-            if progress.steps >= max_steps or now() >= deadline:
-                break
-    except (KeyboardInterrupt, OutOfTime):
-        pass
-    return float(bound)

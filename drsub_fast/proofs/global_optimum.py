@@ -13,6 +13,7 @@ Incumbents come from a multi-start of fully corrective Frank-Wolfe and from loca
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,14 +39,13 @@ from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.multi_start import multi_start
 from drsub_fast.solvers.state import gap_at
 
-QUADRATIC_METHODS = ("auto", "doubly-nonnegative", "kkt-milp")
-SOFTMAX_METHODS = ("auto", "separable")
+#: Methods by the kind of objective, what "auto" is first.
+_QUADRATIC_METHODS, _SOFTMAX_METHODS = ("doubly-nonnegative", "kkt-milp"), ("separable",)
 
 #: Largest number of variables for methods whose time grows exponentially.
-MAX_VARIABLES = {"kkt-milp": 120, "separable": 32}
+_MAX_VARIABLES = {"kkt-milp": 120, "separable": 32}
 
-#: Size of a softmax value, for gaps relative to a value near zero.
-_SOFTMAX_SIZE = 1.0
+_DOWN_CLOSED = ("kkt-milp", "separable")
 
 _PROVED = Guarantee(None, "no point of the set is better than the bound, which is proved by branch and bound")
 
@@ -58,12 +58,15 @@ class _Negative(Objective):
         self._params = QuadraticParams(-f.hessian(), -f.h, -f.c)
 
 
-def _require_sizes(f, P, method):
-    if f.n > MAX_VARIABLES.get(method, f.n):
+def _as_method(f, method, methods):
+    one_of(method, "method", ("auto", *methods))
+    method = methods[0] if method == "auto" else method
+    if f.n > _MAX_VARIABLES.get(method, f.n):
         raise ValueError(
-            f"{f.n} variables are too many for method {method!r} (at most {MAX_VARIABLES[method]}); use "
+            f"{f.n} variables are too many for method {method!r} (at most {_MAX_VARIABLES[method]}); use "
             "maximize(f, P, n_starts=...), whose result carries an upper bound"
         )
+    return method
 
 
 def _with_rows(f, P):
@@ -104,39 +107,25 @@ def _limits(time_limit, gap, max_nodes, size):
 
 
 @one_blas_thread()
-def _prove_quadratic(f, P, method, time_limit, gap, max_nodes, n_starts, seed):
-    """(proof without the constant, incumbent, start) for the maximum of f, of any curvature."""
-    if method == "kkt-milp":
-        _require_down_closed(P, method)
+def _prove(f, P, method, time_limit, gap, max_nodes, n_starts, seed):
+    """(proof, incumbent, start) for the maximum of a softmax extension, or of a quadratic without its constant."""
+    if method in _DOWN_CLOSED and not P.is_down_closed:
+        raise UnsupportedError(f"the method {method!r} needs a down-closed set, which {P!r} is not")
     P = _with_rows(f, P)
-    program = quadratic_program(f, P)
-    H, h = program.H, program.h
+    if method == "separable":
+        size, value_of, prove = 1.0, f.value, partial(separable_bounds, f, P.A, P.b, P.upper)
+    else:
+        program = quadratic_program(f, P)
+        size, prove = magnitude(program), partial(kkt_milp if method == "kkt-milp" else branch_and_bound, program)
 
-    def value_of(x):
-        return float(x @ (0.5 * (H @ x) + h))
+        def value_of(x):
+            return float(x @ (0.5 * (program.H @ x) + program.h))
 
-    size = magnitude(program)
     limits = _limits(time_limit, gap, max_nodes, size)
     incumbent, start = _first_incumbent(f, P, value_of, size, limits, n_starts, seed)
-    if start.status is Status.INTERRUPTED:
-        return Proof(np.inf, 0, start.status), incumbent, start
-    prove = kkt_milp if method == "kkt-milp" else branch_and_bound
-    return prove(program, incumbent, limits), incumbent, start
-
-
-def _require_down_closed(P, method):
-    if not P.is_down_closed:
-        raise UnsupportedError(f"the method {method!r} needs a down-closed set, which {P!r} is not")
-
-
-def _prove_softmax(f, P, time_limit, gap, max_nodes, n_starts, seed):
-    _require_down_closed(P, "separable")
-    P = _with_rows(f, P)
-    limits = _limits(time_limit, gap, max_nodes, _SOFTMAX_SIZE)
-    incumbent, start = _first_incumbent(f, P, f.value, _SOFTMAX_SIZE, limits, n_starts, seed)
-    if start.status is Status.INTERRUPTED:
-        return Proof(np.inf, 0, start.status), incumbent, start
-    return separable_bounds(f, P.A, P.b, P.upper, incumbent, limits), incumbent, start
+    interrupted = start.status is Status.INTERRUPTED
+    proof = Proof(np.inf, 0, start.status) if interrupted else prove(incumbent, limits)
+    return proof, incumbent, start
 
 
 def _result(f, P, x, proof, start, method, began, time_limit, upper_bound):
@@ -223,20 +212,16 @@ def global_maximum(
     require_problem(f, P)
     n_starts, seed = as_count(n_starts, "n_starts", lower=1), as_seed(seed)
     if isinstance(f, Softmax):
-        one_of(method, "method", SOFTMAX_METHODS)
-        method, c = "separable", 0.0
-        _require_sizes(f, P, method)
-        proof, incumbent, start = _prove_softmax(f, P, time_limit, gap, max_nodes, n_starts, seed)
+        methods, c = _SOFTMAX_METHODS, 0.0
     elif isinstance(f, Quadratic):
-        one_of(method, "method", QUADRATIC_METHODS)
-        method, c = "doubly-nonnegative" if method == "auto" else method, f.c
-        _require_sizes(f, P, method)
-        proof, incumbent, start = _prove_quadratic(f, P, method, time_limit, gap, max_nodes, n_starts, seed)
+        methods, c = _QUADRATIC_METHODS, f.c
     else:
         raise UnsupportedError(
             f"the global maximum of {f!r} cannot be proved: that needs a Quadratic or a Softmax; use "
             "maximize(f, P, n_starts=...) for a local one"
         )
+    method = _as_method(f, method, methods)
+    proof, incumbent, start = _prove(f, P, method, time_limit, gap, max_nodes, n_starts, seed)
     return _result(f, P, incumbent.x, proof, start, method, began, time_limit, min(proof.bound + c, start.upper_bound))
 
 
@@ -307,11 +292,9 @@ def global_minimum(
     began = now()
     require_problem(f, P)
     n_starts, seed = as_count(n_starts, "n_starts", lower=1), as_seed(seed)
-    one_of(method, "method", QUADRATIC_METHODS)
     if not isinstance(f, Quadratic):
         raise UnsupportedError(f"the global minimum of {f!r} cannot be proved: that needs a Quadratic")
-    method = "doubly-nonnegative" if method == "auto" else method
-    _require_sizes(f, P, method)
+    method = _as_method(f, method, _QUADRATIC_METHODS)
     negative = _Negative(f)
     negative.unit_box = f.unit_box
     limit = None if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
@@ -319,7 +302,7 @@ def global_minimum(
         proof, x, start = Proof(0.0, 0, Status.OPTIMAL), np.zeros(f.n), None
     else:
         left = None if limit is None else max(0.0, limit - (now() - began))
-        proof, incumbent, start = _prove_quadratic(negative, P, method, left, gap, max_nodes, n_starts, seed)
+        proof, incumbent, start = _prove(negative, P, method, left, gap, max_nodes, n_starts, seed)
         x = incumbent.x
     r = _result(negative, P, x, proof, start, method, began, time_limit, proof.bound - f.c)
     trace = Trace(-r.trace.value, r.trace.fw_gap)

@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 
 from drsub_fast.engine.clock import now
-from drsub_fast.proofs.doubly_nonnegative import certificate, complementarity, improve, interior, objective
+from drsub_fast.proofs.doubly_nonnegative import certificate, complementarity, iterates, objective
 from drsub_fast.proofs.first_order import multipliers
 from drsub_fast.proofs.program import interval_bound, smaller_box, unit_form
 from drsub_fast.proofs.safe_bound import relaxation, safe_bound
-from drsub_fast.proofs.search import Interrupted, best_first, scale_of, time_left, tolerance
+from drsub_fast.proofs.search import Interrupted, best_first, halves, scale_of, time_left, tolerance
 
 #: What a relaxation has after some steps: its ``certificate``, a value ``reached`` that its bound cannot fall below by
 #: more than ``error``, and ``Z`` (n + 1, n + 1).
@@ -48,11 +48,7 @@ _SMALLER = 0.3
 
 
 def _interior_steps(relaxed, scale):
-    started = interior(relaxed, scale)
-    if started is None:
-        return
-    data, iterate = started
-    while (iterate := improve(data, iterate)) is not None:
+    for data, iterate in iterates(relaxed, scale):
         Z = data.T @ iterate.Z @ data.T.T
         yield _Step(certificate(relaxed, data, iterate), objective(data, iterate), complementarity(data, iterate), Z)
 
@@ -100,9 +96,7 @@ def _children(form, step, loss):
     at = 0.8 * x[k] + 0.1 * (low[k] + high[k])
     at = min(max(at, 0.9 * low[k] + 0.1 * high[k]), 0.1 * low[k] + 0.9 * high[k])
     j = form.free[k]
-    below, above = upper.copy(), lower.copy()
-    below[j] = above[j] = form.lower[j] + form.width[k] * at
-    return (lower, below), (above, upper)
+    return halves(lower, upper, j, form.lower[j] + form.width[k] * at)
 
 
 def branch_and_bound(program: Any, incumbent: Any, limits: Any) -> Any:
@@ -151,7 +145,7 @@ def branch_and_bound(program: Any, incumbent: Any, limits: Any) -> Any:
             step_time = now() - began
             stuck = step is None
             if stuck and last is None:
-                return bound, _halves(node, form)
+                return bound, _middle_halves(form)
             last = step = last if stuck else step
             bound = min(bound, form.constant + step.certificate.bound)
             reached = form.constant + step.reached - (step.error if many else 0.0)
@@ -173,11 +167,9 @@ def branch_and_bound(program: Any, incumbent: Any, limits: Any) -> Any:
     return best_first(root, np.inf if form is None else interval_bound(form), bound_node, incumbent, limits)
 
 
-def _halves(node, form):
+def _middle_halves(form):
     """A node whose relaxation cannot be begun, split in the middle of its widest range."""
     lower, upper = form.lower.copy(), form.lower.copy()
     upper[form.free] += form.width
     j = form.free[int(form.width.argmax())]
-    below, above = upper.copy(), lower.copy()
-    below[j] = above[j] = 0.5 * (lower[j] + upper[j])
-    return (lower, below), (above, upper)
+    return halves(lower, upper, j, 0.5 * (lower[j] + upper[j]))

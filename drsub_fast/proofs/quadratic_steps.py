@@ -15,7 +15,7 @@ from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic, QuadraticParams, SparseQuadraticParams
 from drsub_fast.proofs.doubly_nonnegative import interior_point_bounds
-from drsub_fast.proofs.first_order import multipliers
+from drsub_fast.proofs.first_order import EVERY, multipliers
 from drsub_fast.proofs.program import magnitude, quadratic_program, unit_form
 from drsub_fast.proofs.rungs import CALL
 from drsub_fast.proofs.safe_bound import relaxation, safe_bound
@@ -32,19 +32,20 @@ _INTERIOR_GAP = 1e-7
 _PREPARE, _STEP, _FAST = 280, 60, 8
 #: Steps without which it is not begun, since its first bounds are poor: they are paid beforehand.
 _FEWEST = 8
-#: Steps of the first-order method between two bounds.
-_EVERY = 25
 #: Most bounds, and how near to the relaxation's value the last one is, relative.
 _BOUNDS, _CLOSE = 400, 1e-6
 
 
 def dense(f: Objective) -> Any:
     """A quadratic with its matrix as an array: f, or the twin of a sparse f of some hundreds of variables, or None."""
-    if isinstance(f.params, QuadraticParams):
-        return f
-    if not isinstance(f.params, SparseQuadraticParams) or f.n > _DENSE_UP_TO:
-        return None
-    twin = Quadratic(f.H.toarray(), f.params.h, c=f.params.c)
+    if isinstance(f.params, SparseQuadraticParams) and f.n <= _DENSE_UP_TO:
+        return dense_twin(f)
+    return f if isinstance(f.params, QuadraticParams) else None
+
+
+def dense_twin(f: Quadratic) -> Quadratic:
+    """The quadratic with its matrix as an array."""
+    twin = Quadratic(f.hessian(), f.h, c=f.c)
     twin.unit_box = f.unit_box
     return twin
 
@@ -60,10 +61,10 @@ def _program(problem):
         return None
 
 
-def interior_point_steps(problem: Any) -> Generator[Any, None, None]:
-    """The rung of quadratics of few variables: steps to the relaxation's value."""
+def interior_point_steps(problem: Any, most: int = _INTERIOR_UP_TO) -> Generator[Any, None, None]:
+    """The rung of quadratics of at ``most`` so many variables: steps to the relaxation's value."""
     program = _program(problem)
-    if program is None or problem.f.n > _INTERIOR_UP_TO:
+    if program is None or problem.f.n > most:
         return
     N, L = problem.f.n + 1, 2 * problem.f.n + 1 + len(program.A)
     pairs = N * (N + 1) / 2
@@ -71,34 +72,40 @@ def interior_point_steps(problem: Any) -> Generator[Any, None, None]:
     yield math.inf, _PREPARE * CALL + _FEWEST * price, _PREPARE * CALL
     form = unit_form(program, program.lower, program.upper)
     scale = magnitude(program)
-    if form is None or scale == 0.0 or len(form.free) == 0:
+    if form is None:
+        return
+    constant = problem.f.params.c + form.constant
+    if scale == 0.0 or len(form.free) == 0:
+        yield constant, 0
         return
     data = relaxation(form)
-    constant = problem.f.params.c + form.constant
     yield constant + data.linear, 0, price
     for step, bound in enumerate(interior_point_bounds(data, scale, _INTERIOR_GAP), 1):
         yield constant + bound, price if step >= _FEWEST else 0, price
 
 
-def first_order_steps(problem: Any) -> Generator[Any, None, None]:
-    """The rung of a quadratic of any sign over any set of finitely many rows."""
+def first_order_steps(problem: Any, close: float = _CLOSE) -> Generator[Any, None, None]:
+    """The rung of quadratics of any number of variables: to within ``close`` of the relaxation's value, relative."""
     f, program = problem.f, _program(problem)
     if program is None:
         return
     N, L = f.n + 1, 2 * f.n + 1 + len(program.A)
     yield math.inf, 4 * N**2 * L + 50 * CALL
     form = unit_form(program, program.lower, program.upper)
-    if form is None or len(form.free) == 0:
+    if form is None:
+        return
+    constant = f.params.c + form.constant
+    if len(form.free) == 0:
+        yield constant, 0
         return
     data = relaxation(form)
-    constant = f.params.c + form.constant
     # A step is an eigendecomposition, four products of matrices of order N and the lift to all products of rows.
-    price = _EVERY * (18 * N**3 + 4 * N * L**2 + 40 * CALL) + 20 * N**3 + 4 * N * L**2
-    yield constant + data.linear, price, price / _EVERY
+    price = EVERY * (18 * N**3 + 4 * N * L**2 + 40 * CALL) + 20 * N**3 + 4 * N * L**2
+    yield constant + data.linear, price, price / EVERY
     best = data.linear
-    for count, progress in enumerate(multipliers(data, _EVERY)):
+    for count, progress in enumerate(multipliers(data)):
         best = min(best, safe_bound(data, progress.W).bound)
-        yield constant + best, price, price / _EVERY
+        yield constant + best, price, price / EVERY
         near = max(progress.residual, best - progress.objective)
-        if near <= _CLOSE * max(np.abs(constant + best), 1e-3 * np.abs(form.h).max(initial=0.0)) or count >= _BOUNDS:
+        if near <= close * max(np.abs(constant + best), 1e-3 * np.abs(form.h).max(initial=0.0)) or count >= _BOUNDS:
             return

@@ -92,14 +92,9 @@ def relaxation(form: Any) -> Any:
     combine = U[:, used] / sizes[used]
     most, linear = linear_maxima((np.ones(n), form.h), form.rows, E, form.slack)
     radius = min(float(n), most)
-    linear += 0.5 * np.maximum(form.H, 0.0).sum() * (1.0 + n * _EPS)
+    linear = min(linear, np.maximum(form.h, 0.0).sum()) + 0.5 * np.maximum(form.H, 0.0).sum() * (1.0 + n * _EPS)
     V = np.vstack([np.eye(n + 1), form.rows])
-    return Relaxation(C, V, E, form.slack, T[used].T, combine, radius, min(linear, interval(form)))
-
-
-def interval(form: Any) -> Any:
-    """The largest value term by term, without the constant."""
-    return float(np.maximum(form.h, 0.0).sum() + 0.5 * np.maximum(form.H, 0.0).sum())
+    return Relaxation(C, V, E, form.slack, T[used].T, combine, radius, float(linear))
 
 
 def _best_shift(Q, radius):

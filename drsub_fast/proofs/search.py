@@ -89,6 +89,13 @@ class _Rounding:
         return gap < _ROUNDING * scale or self.waited > _PATIENCE
 
 
+def halves(lower: Any, upper: Any, j: int, at: float) -> Any:
+    """The two parts of a box whose j-th coordinate is below and above a number."""
+    below, above = upper.copy(), lower.copy()
+    below[j] = above[j] = at
+    return (lower, below), (above, upper)
+
+
 def time_left(limits: Any) -> Any:
     """Seconds to the deadline (0 when it has passed), or None."""
     return None if limits.deadline is None else max(0.0, limits.deadline - now())

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.objectives.softmax import Softmax
-from drsub_fast.proofs.search import best_first, tolerance
+from drsub_fast.proofs.search import best_first, halves, tolerance
 
 #: Rounds of cuts for one node.
 _ROUNDS = 4
@@ -75,9 +75,7 @@ class _Box:
         drop = self.lower_gradient - (self.upper_gradient if self.has_upper else 0.0)
         j = int(np.where(self.free, width * np.maximum(drop, 1e-12), -1.0).argmax())
         at = self.lower[j] + width[j] * np.clip(0.5 * (x[j] - self.lower[j]) / width[j] + 0.25, 0.1, 0.9)
-        below, above = self.upper.copy(), self.lower.copy()
-        below[j] = above[j] = at
-        return (self.lower, below), (above, self.upper)
+        return halves(self.lower, self.upper, j, at)
 
 
 def _maximise_tangents(A, b, box, cuts):

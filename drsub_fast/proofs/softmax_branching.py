@@ -18,6 +18,7 @@ import numpy as np
 
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.rungs import CALL
+from drsub_fast.proofs.search import halves
 from drsub_fast.proofs.softmax_relaxations import search, spectral_split, split_parts
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
@@ -97,11 +98,8 @@ def softmax_branching_steps(problem: Any) -> Generator[Any, None, None]:
         if leaf.split is None:
             closed = max(closed, leaf.bound)
         else:
-            j, at = leaf.split
-            below, above = leaf.upper.copy(), leaf.lower.copy()
-            below[j] = above[j] = at
-            for lower, top in ((leaf.lower, below), (above, leaf.upper)):
+            for lower, upper in halves(leaf.lower, leaf.upper, *leaf.split):
                 count += 1
-                half = _leaf(P, M, lower, top, leaf.bound)
+                half = _leaf(P, M, lower, upper, leaf.bound)
                 heapq.heappush(leaves, (-half.bound, count, half))
         yield max(closed, -leaves[0][0] if leaves else -math.inf), price

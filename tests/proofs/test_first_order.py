@@ -1,13 +1,30 @@
 """The first-order doubly non-negative bound: proven after any number of steps, over every set with rows."""
 
+from functools import partial
+from itertools import islice
+
 import numpy as np
 import pytest
 from global_checks import known_maximum, random_instance
 
 import drsub_fast as ds
-from drsub_fast.proofs import first_order
-from drsub_fast.proofs.first_order import first_order_bound
-from drsub_fast.proofs.program import quadratic_program
+from drsub_fast.proofs import quadratic_steps
+from drsub_fast.proofs.quadratic_steps import first_order_steps
+from drsub_fast.proofs.rungs import Allowance, Problem, climb
+from drsub_fast.solvers.domain import solver_upper
+
+
+def problem_of(f, P):
+    return Problem(f, P, solver_upper(f, P), None, -np.inf)
+
+
+def first_order_bound(f, P, close=1e-4, target=-np.inf):
+    return climb([partial(first_order_steps, close=close)], problem_of(f, P), np.inf, target, Allowance())
+
+
+def bounds_of(f, P, count):
+    """The first bounds of the method."""
+    return [bound for bound, *_ in islice(first_order_steps(problem_of(f, P), close=1e-10), count)]
 
 
 def cut_of(random, n):
@@ -22,9 +39,8 @@ def cut_of(random, n):
 @pytest.mark.parametrize("seed", range(5))
 def test_no_number_of_steps_gives_a_bound_below_the_maximum(n, m, seed):
     f, P = random_instance(seed, n, m, budget=m == 1)
-    best = known_maximum(f, P) - f.c
-    program = quadratic_program(f, P)
-    bounds = [first_order_bound(program, gap=1e-9, max_steps=steps) for steps in (1, 25, 50, 200, 2000)]
+    best = known_maximum(f, P)
+    bounds = bounds_of(f, P, 80)
     assert min(bounds) >= best - 1e-13 * max(1.0, abs(best))
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[-1] <= best + 1e-2 * max(abs(best), 0.1)
@@ -34,29 +50,27 @@ def test_no_number_of_steps_gives_a_bound_below_the_maximum(n, m, seed):
 def test_directed_cuts_over_a_box(seed):
     f, values = cut_of(np.random.default_rng(seed), 8)
     best = values.max()
-    bound = first_order_bound(quadratic_program(f, ds.Box(np.ones(8))), gap=1e-4)
+    bound = first_order_bound(f, ds.Box(np.ones(8)))
     assert best - 1e-12 <= bound <= 1.02 * best
 
 
 def test_the_search_ends_where_the_gap_asks_for_no_more():
     f, P = random_instance(2, 5, 3)
-    best = known_maximum(f, P) - f.c
-    program = quadratic_program(f, P)
-    loose, tight = (first_order_bound(program, value=best, gap=gap) for gap in (0.2, 1e-4))
+    best = known_maximum(f, P)
+    loose, tight = (first_order_bound(f, P, target=best + gap * abs(best)) for gap in (0.2, 1e-4))
     assert best <= tight <= best + 1e-4 * abs(best)
     assert tight < loose <= best + 0.2 * abs(best)
 
 
 def test_without_time_there_is_the_linear_bound():
     f, P = random_instance(3, 6, 4)
-    linear = ds.certificates.linear_bound(f, P) - f.c
-    assert first_order_bound(quadratic_program(f, P), time_limit=0.0) <= linear * (1.0 + 1e-9)
+    assert ds.certificates.dnn_bound(f, P, time_limit=0.0) <= ds.certificates.linear_bound(f, P) * (1.0 + 1e-9)
 
 
 def test_an_interrupt_keeps_the_best_bound(monkeypatch):
     f, P = random_instance(1, 6, 4)
-    best = known_maximum(f, P) - f.c
-    complete, calls = first_order.safe_bound, []
+    best = known_maximum(f, P)
+    complete, calls = quadratic_steps.safe_bound, []
 
     def interrupted(data, W):
         calls.append(1)
@@ -64,21 +78,21 @@ def test_an_interrupt_keeps_the_best_bound(monkeypatch):
             raise KeyboardInterrupt
         return complete(data, W)
 
-    monkeypatch.setattr(first_order, "safe_bound", interrupted)
-    bound = first_order_bound(quadratic_program(f, P), gap=1e-9)
+    monkeypatch.setattr(quadratic_steps, "safe_bound", interrupted)
+    bound = first_order_bound(f, P, close=1e-9)
     assert len(calls) == 4
-    assert best <= bound < ds.certificates.linear_bound(f, P) - f.c
+    assert best <= bound < ds.certificates.linear_bound(f, P)
 
 
 @pytest.mark.parametrize("P", [ds.Box([1.0, 2.0]), ds.Simplex(2), ds.Budget(1.0, [1.0, 1.0])])
 def test_a_constant_function(P):
     f = ds.Quadratic(np.zeros((2, 2)), np.zeros(2), 3.0)
-    assert 0.0 <= first_order_bound(quadratic_program(f, P), max_steps=50) <= 1e-9
+    assert 3.0 <= min(bounds_of(f, P, 5)) <= 3.0 + 1e-9
 
 
 def test_a_set_of_one_point_and_fixed_variables():
     f = ds.Quadratic([[-1.0, -1.0], [-1.0, -2.0]], [1.0, 3.0])
-    assert first_order_bound(quadratic_program(f, ds.Box([0.0, 0.0]))) == 0.0
+    assert first_order_bound(f, ds.Box([0.0, 0.0])) == 0.0
     P = ds.GeneralPolytope(A_eq=[[1.0, 0.0]], b_eq=[0.5], upper=[1.0, 1.0])
     # f(0.5, x) = 0.375 + 2.5 x - x^2.
-    assert 1.875 <= first_order_bound(quadratic_program(f, P), gap=1e-6) <= 1.875 + 1e-4
+    assert 1.875 <= first_order_bound(f, P, close=1e-6) <= 1.875 + 1e-4

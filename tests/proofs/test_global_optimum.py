@@ -8,7 +8,7 @@ from global_checks import best_by_faces, known_maximum, known_minimum, random_in
 
 import drsub_fast as ds
 from drsub_fast.engine import clock
-from drsub_fast.proofs import global_optimum, quadratic
+from drsub_fast.proofs import doubly_nonnegative, global_optimum, quadratic
 from drsub_fast.proofs.doubly_nonnegative import improve
 from drsub_fast.proofs.kkt_milp import kkt_milp
 from drsub_fast.proofs.program import quadratic_program
@@ -175,7 +175,7 @@ def test_no_step_is_begun_that_would_end_after_the_time_limit(monkeypatch):
         return improve(data, iterate)
 
     monkeypatch.setattr(clock, "clock", lambda: seconds[0])
-    monkeypatch.setattr(quadratic, "improve", slow)
+    monkeypatch.setattr(doubly_nonnegative, "improve", slow)
     r = ds.global_maximum(f, P, gap=0.0, time_limit=0.5)
     assert r.status is ds.Status.TIME_LIMIT
     assert len(calls) == 2
@@ -266,7 +266,7 @@ def test_an_interrupt_returns_what_there_is(monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(quadratic, "improve", interrupted)
+    monkeypatch.setattr(doubly_nonnegative, "improve", interrupted)
     r = ds.global_maximum(f, P)
     assert r.status is ds.Status.INTERRUPTED
     assert P.contains(r.x)
@@ -288,7 +288,7 @@ def test_an_interrupt_keeps_what_the_node_has_proved(monkeypatch, largest):
 
     monkeypatch.setattr(quadratic, "_INTERIOR", largest)
     monkeypatch.setattr(quadratic, "safe_bound", interrupted)
-    monkeypatch.setattr("drsub_fast.proofs.doubly_nonnegative.safe_bound", interrupted)
+    monkeypatch.setattr(doubly_nonnegative, "safe_bound", interrupted)
     r = ds.global_maximum(f, P, gap=1e-9)
     assert r.status is ds.Status.INTERRUPTED
     assert best - 1e-12 <= r.upper_bound < min(linear, best + 0.2 * abs(best))
@@ -318,7 +318,7 @@ def test_an_interior_point_that_fails_costs_nodes_only(monkeypatch):
         calls.append(1)
         return None if len(calls) % 3 else improve(data, iterate)
 
-    monkeypatch.setattr(quadratic, "improve", failing)
+    monkeypatch.setattr(doubly_nonnegative, "improve", failing)
     r = ds.global_maximum(f, P, gap=1e-2)
     assert r.status is ds.Status.OPTIMAL
     assert r.n_nodes > 1
