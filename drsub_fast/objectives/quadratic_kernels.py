@@ -26,6 +26,15 @@ hessian_diagonal = operation("hessian_diagonal")
 
 
 @kernel
+def _unknown(params, upper, out):
+    return False
+
+
+#: ``gains_alone(params, upper, out)``: out_j = (f(upper_j e_j) - f(0)) / upper_j; whether one is not 0 (default: no).
+gains_alone = operation("gains_alone", _unknown)
+
+
+@kernel
 def _dense_times(params, work, v, out):
     symmetric_product(params.H, v, out)
 
@@ -147,6 +156,15 @@ def maximum_along_coordinate(params, work, x, i, upper):
 
 
 @kernel
+def gains_of_variables(params, upper, out):
+    count = 0
+    for j in range(upper.size):
+        out[j] = params.h[j] + 0.5 * hessian_diagonal(params, j) * upper[j]
+        count += out[j] != 0.0
+    return count > 0
+
+
+@kernel
 def rate_of_gradient(params, work, v, additive, rate):
     for j in range(v.size):
         rate[j] = work.Hv[j] if additive else work.Hv[j] + params.h[j]
@@ -191,6 +209,7 @@ register_objective(
     contract=contract_quadratic,
     exact_step=exact_step_of_quadratic,
     coordinate_maximum=maximum_along_coordinate,
+    gains_alone=gains_of_variables,
     gradient_rate=rate_of_gradient,
     hessian_product=product_with_hessian,
 )

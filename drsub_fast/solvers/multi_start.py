@@ -150,11 +150,11 @@ def multi_start(
     P : FeasibleSet
         Feasible set.
     n_starts : int, optional
-        Number of starts; the first is 0 (or the set's own point), the others are vertices of random costs, and after
-        the first 16 every other one lies halfway from the best point so far to such a vertex. By default there are 16
-        (fewer for n > 100), then as many more as it takes until the maxima not met yet are expected to draw less than
-        one start in 200, within a budget of counted operations, 12 n and 96, or 2 n where that is more; 2 for
-        objectives given in Python.
+        Number of starts; the first is 0 (or the set's own point), the others are vertices of random costs (of what
+        each variable gains alone, for the second start of a quadratic), and after the first 16 every other one lies
+        halfway from the best point so far to such a vertex. By default there are 16 (fewer for n > 100), then as many
+        more as it takes until the maxima not met yet are expected to draw less than one start in 200, within a budget
+        of counted operations, 12 n and 96, or 2 n where that is more; 2 for objectives given in Python.
     seed : int
         Seed of the random costs.
     x0 : array_like, shape (n,), optional
@@ -410,7 +410,7 @@ class _Starts:
             if self.stopped is not None and self.solved().any():
                 return
             cost = np.empty(run.f.n)
-            given = not start_direction.interpreted(rows.costs[s], run.upper, cost)
+            given = not start_direction.interpreted(run.f.params, rows.costs[s], s, run.upper, cost)
             if s and rows.codes[s] == NON_FINITE and (given or not run.P.is_down_closed):
                 continue
             try:

@@ -30,6 +30,14 @@ def test_cheap_starts_find_the_one_vertex_among_many(n):
     assert ds.multi_start(f, P).n_starts == r.n_starts
 
 
+@pytest.mark.parametrize("n", [50, 500])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_standard_quadratic_program_is_not_worse_than_its_best_vertex(n, seed):
+    Q = np.random.default_rng((seed, n)).random((n, n))
+    f = ds.Quadratic(-(Q + Q.T) / 2.0, np.zeros(n))
+    assert ds.maximize(f, ds.Simplex(n)).value >= 0.5 * f.hessian_diagonal().max()
+
+
 @pytest.mark.parametrize(("n", "expected"), [(4, 32), (120, 24)])
 def test_starts_that_all_lead_to_one_maximum_are_soon_enough(n, expected):
     r = ds.multi_start(ds.Quadratic(-np.eye(n) - 1.0, np.full(n, 2.0)), ds.Budget(n / 4, np.ones(n)))

@@ -152,10 +152,14 @@ def test_costs_of_starts_follow_the_scale_and_are_fresh():
     assert (costs[1:] != 0.0).all()
     assert (costs[1::2] > 0.0).all()
     assert (costs[2::2] < 0.0).any()
-    direction = np.full(3, 7.0)
-    assert start_direction(costs[1], np.array([1.0, 0.0, 4.0]), direction)
-    assert direction.tolist() == [costs[1, 0], 0.0, costs[1, 2] / 4.0]
-    assert not start_direction(costs[0], np.ones(3), direction)
+    direction, upper = np.full(3, 7.0), np.array([1.0, 0.0, 4.0])
+    softmax, quadratic = ds.Softmax(np.eye(3)).params, ds.Quadratic(-np.eye(3), [1.0, 2.0, 3.0]).params
+    for s, params in ((1, softmax), (2, quadratic)):
+        assert start_direction(params, costs[s], s, upper, direction)
+        assert direction.tolist() == [costs[s, 0], 0.0, costs[s, 2] / 4.0]
+    assert start_direction(quadratic, costs[1], 1, upper, direction)
+    assert direction.tolist() == [0.5, 2.0, 1.0]  # (f(u_j e_j) - f(0)) / u_j
+    assert not start_direction(quadratic, costs[0], 1, upper, direction)
     kept = costs.copy()
     costs[:] = 7.0
     assert (start_costs(3, 5, seed=2) == kept).all()
