@@ -24,15 +24,14 @@ from drsub_fast.result import Result, Status, with_bound
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
-from drsub_fast.solvers.atoms import atoms_size, fully_corrective_options
+from drsub_fast.solvers.atoms import FullyCorrectiveOptions, atoms_size
 from drsub_fast.solvers.boosted_gradient import boosted_gradient
 from drsub_fast.solvers.continuous_greedy import (
     CONTINUOUS_GREEDY,
     NONMONOTONE,
+    AdditiveOptions,
     monotone_frank_wolfe,
-    monotone_options,
     nonmonotone_frank_wolfe,
-    nonmonotone_options,
 )
 from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.double_greedy import double_greedy
@@ -41,7 +40,7 @@ from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.greedy_vertex import greedy_vertex
 from drsub_fast.solvers.mualem_feldman import mualem_feldman
 from drsub_fast.solvers.multi_start import local_solver, multi_start
-from drsub_fast.solvers.projected_gradient import SHORT_STEPS, projected_gradient, projected_gradient_options
+from drsub_fast.solvers.projected_gradient import SHORT_STEPS, ProjectedGradientOptions, projected_gradient
 from drsub_fast.solvers.promise import FINISHED_RUNS
 from drsub_fast.solvers.record import METHODS, Method, check_options, option_names, register_method
 from drsub_fast.solvers.two_phase import TWO_PHASE, subroutines, two_phase_frank_wolfe
@@ -58,11 +57,13 @@ for _method in (
     ),
     Method(
         "fully-corrective-frank-wolfe", fully_corrective_frank_wolfe, "Fully corrective Frank-Wolfe", is_local=True,
-        loop=fully_corrective_options, workspace=atoms_size, promise=STATIONARY, marker="P", colour="tab:brown",
+        loop=lambda tol, max_iter: FullyCorrectiveOptions(tol), workspace=atoms_size, promise=STATIONARY, marker="P",
+        colour="tab:brown",
     ),
     Method(
         "monotone-frank-wolfe", monotone_frank_wolfe, "Monotone Frank-Wolfe", Status.COMPLETED, needs=("down-closed",),
-        loop=monotone_options, promise=CONTINUOUS_GREEDY, marker="X", colour="tab:gray",
+        loop=lambda tol, max_iter: AdditiveOptions(max_iter, False), promise=CONTINUOUS_GREEDY, marker="X",
+        colour="tab:gray",
     ),
     Method("mualem-feldman", mualem_feldman, "Mualem-Feldman", Status.COMPLETED, marker="h", colour="tab:cyan"),
     Method(
@@ -71,11 +72,13 @@ for _method in (
     ),
     Method(
         "nonmonotone-frank-wolfe", nonmonotone_frank_wolfe, "Non-monotone Frank-Wolfe", Status.COMPLETED,
-        needs=("down-closed",), loop=nonmonotone_options, promise=NONMONOTONE, marker="^", colour="tab:blue",
+        needs=("down-closed",), loop=lambda tol, max_iter: AdditiveOptions(max_iter, True), promise=NONMONOTONE,
+        marker="^", colour="tab:blue",
     ),
     Method(
         "projected-gradient", projected_gradient, "ProjGrad", Status.COMPLETED, needs=("projection",), is_local=True,
-        loop=projected_gradient_options, promise=SHORT_STEPS, marker="s", colour="tab:green",
+        loop=lambda tol, max_iter: ProjectedGradientOptions(0.0, tol), promise=SHORT_STEPS, marker="s",
+        colour="tab:green",
     ),
     Method(
         "two-phase-frank-wolfe", two_phase_frank_wolfe, "Two-phase Frank-Wolfe", needs=("down-closed",),

@@ -29,11 +29,6 @@ _MOST, _ROOM = 1024, 1 << 24
 _PIVOT = 1e-11
 
 
-def fully_corrective_options(tol: Any, max_iter: Any) -> Any:
-    """Options of the loop."""
-    return FullyCorrectiveOptions(tol)
-
-
 @kernel
 def _sizes(n):
     """(atoms, entries of the store, of their places) at most."""

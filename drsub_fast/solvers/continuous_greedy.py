@@ -49,16 +49,6 @@ from drsub_fast.solvers.state import (
 AdditiveOptions = namedtuple("AdditiveOptions", "n_steps shrunken")
 
 
-def nonmonotone_options(tol: Any, max_iter: Any) -> Any:
-    """Options of the loop of the non-monotone variant."""
-    return AdditiveOptions(max_iter, True)
-
-
-def monotone_options(tol: Any, max_iter: Any) -> Any:
-    """Options of the loop of the monotone variant."""
-    return AdditiveOptions(max_iter, False)
-
-
 @kernel
 def _shorten(v, gamma, x, upper):
     """Shortens v where x + gamma v would be above ``upper``, by rounding; whether it was somewhere.
@@ -185,7 +175,7 @@ def nonmonotone_frank_wolfe(
     run, status = _solve(
         "nonmonotone_frank_wolfe", f, P, True, max_iter, lmo, callback, callback_every, time_limit, progress
     )
-    return run.result("nonmonotone-frank-wolfe", status, NONMONOTONE, run.bound_at_start())
+    return run.result("nonmonotone-frank-wolfe", status, NONMONOTONE)
 
 
 def monotone_frank_wolfe(
@@ -239,7 +229,7 @@ def monotone_frank_wolfe(
     run, status = _solve(
         "monotone_frank_wolfe", f, P, False, max_iter, lmo, callback, callback_every, time_limit, progress
     )
-    return run.result("monotone-frank-wolfe", status, CONTINUOUS_GREEDY, run.bound_at_start())
+    return run.result("monotone-frank-wolfe", status, CONTINUOUS_GREEDY)
 
 
 NONMONOTONE = Promise(

@@ -195,4 +195,4 @@ def double_greedy(
     options = DoubleGreedyOptions(f.n, not f.finite_at_zero)
     status = run.solve(double_greedy_loop, options, finished, (floats + f.n + 1, integers))
     promise = _PROMISE if n_steps == f.n else _UNFINISHED
-    return run.result("double-greedy", status, promise, run.bound_at_start())
+    return run.result("double-greedy", status, promise)

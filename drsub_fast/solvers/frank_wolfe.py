@@ -201,4 +201,4 @@ def frank_wolfe(
     rule, scale = _step_rule(step_size, curvature, f, run.upper)
     options = FrankWolfeOptions(rule, run.tol, scale)
     status = run.solve(frank_wolfe_loop, options, Status.MAX_ITER)
-    return run.result("frank-wolfe", status, STATIONARY, run.bound_at_start(), returns_best=True)
+    return run.result("frank-wolfe", status, STATIONARY, returns_best=True)

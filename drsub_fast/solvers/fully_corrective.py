@@ -365,4 +365,4 @@ def fully_corrective_frank_wolfe(
     run = Run(f, P, x0, max_iter, lmo, tol, callback, callback_every, time_limit, progress)
     options = FullyCorrectiveOptions(run.tol)
     status = run.solve(fully_corrective_loop, options, Status.MAX_ITER, atoms_size(f.n))
-    return run.result("fully-corrective-frank-wolfe", status, STATIONARY, run.bound_at_start(), returns_best=True)
+    return run.result("fully-corrective-frank-wolfe", status, STATIONARY, returns_best=True)

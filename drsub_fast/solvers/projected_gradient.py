@@ -41,12 +41,8 @@ from drsub_fast.solvers.state import (
 #: How often a step that ends where f is -infinity is halved.
 _HALVINGS = 30
 
+#: ``step`` is the constant step, or 0 for 1/(k + 1).
 ProjectedGradientOptions = namedtuple("ProjectedGradientOptions", "step tol")
-
-
-def projected_gradient_options(tol: Any, max_iter: Any) -> Any:
-    """Options of the loop with steps 1/(k + 1)."""
-    return ProjectedGradientOptions(0.0, tol)
 
 
 SHORT_STEPS = Guarantee(
@@ -178,6 +174,6 @@ def projected_gradient(
         step = as_real(step_size, "step_size", lower=0.0, strict=True)
     if step_size == "spectral":
         status = run.solve(spectral_loop, SpectralOptions(run.tol), Status.MAX_ITER)
-        return run.result("projected-gradient", status, STATIONARY, run.bound_at_start(), returns_best=True)
+        return run.result("projected-gradient", status, STATIONARY, returns_best=True)
     status = run.solve(projected_gradient_loop, ProjectedGradientOptions(step, run.tol))
-    return run.result("projected-gradient", status, SHORT_STEPS, run.bound_at_start())
+    return run.result("projected-gradient", status, SHORT_STEPS)

@@ -104,26 +104,10 @@ def claims(
     top: float,
     upper_bound: float,
 ) -> Any:
-    """(guarantee, upper bound) of a run that ended.
+    """(guarantee, upper bound) of a run that ended so, after so many steps.
 
-    Parameters
-    ----------
-    f : Objective
-        The function.
-    upper : ndarray, shape (n,)
-        The box that the premise is about.
-    promise : Promise or Guarantee
-        What the method promises; a `Guarantee` without a ratio is kept as it is.
-    status : Status
-        How the run ended.
-    n_iter : int
-        Its steps.
-    values : ndarray
-        Values of f, in the order in which they were met.
-    top : float
-        The largest value met, which is at most the maximum.
-    upper_bound : float
-        Its bound.
+    The premise of the `Promise` is about the box [0, upper]; a `Guarantee` without a ratio is kept as it is. ``values``
+    of f are in the order in which they were met; ``top`` is the largest, which is at most the maximum.
     """
     excess = top - upper_bound
     exceeded = excess > _ROUNDING * max(abs(top), abs(upper_bound))

@@ -88,17 +88,7 @@ METHODS: dict[str, Method] = {}
 
 
 def register_method(method: "Method") -> None:
-    """Make a method known under its name, to all who read `METHODS`.
-
-    Parameters
-    ----------
-    method : Method
-
-    Raises
-    ------
-    ValueError
-        For a need that is not in `NEEDS`, or the name "auto".
-    """
+    """Make a method known under its name, to all who read `METHODS`; ValueError for a need that is not in `NEEDS`."""
     if method.name == "auto":
         raise ValueError("the name 'auto' is that of the choice among the methods")
     for need in method.needs:

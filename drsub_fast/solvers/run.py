@@ -28,10 +28,7 @@ from drsub_fast.engine.jit import Interpreted, compiling, has_time
 from drsub_fast.engine.signatures import type_code
 from drsub_fast.engine.threads import one_blas_thread, progress_bar
 from drsub_fast.errors import OracleError
-from drsub_fast.objectives.base import (
-    Objective,
-    objective_size,
-)
+from drsub_fast.objectives.base import Objective, objective_size
 from drsub_fast.result import Result, Status, Trace
 from drsub_fast.sets.base import ORACLES, FeasibleSet, set_size
 from drsub_fast.sets.problem import require_problem
@@ -79,25 +76,8 @@ Progress = namedtuple("Progress", "n_iter x value fw_gap")
 class Run:
     """What every solver function shares: checked options, arrays, and the loop around the loop.
 
-    Parameters
-    ----------
-    f, P : Objective, FeasibleSet
-        The problem.
-    x0 : array_like, shape (n,), optional
-        Starting point (default: the set's own, 0 for down-closed sets).
-    max_iter : int
-        Number of updates of x.
-    lmo : {"auto", "highs", "kernel"}
-        Linear oracle.
-    tol : float, optional
-        Gap at which the run may stop, see `as_tolerance`.
-    callback : callable, optional
-        Called as ``callback(progress)`` every ``callback_every`` updates with the iteration number, a copy of
-        x, the value and the gap; a true return value stops the run.
-    time_limit : float, optional
-        Seconds.
-    progress : bool
-        Whether to show a progress bar.
+    The options are those of `frank_wolfe`. Before `solve` a method may set ``first_vertex``, the oracle's answer for
+    the first step.
     """
 
     began: Any
@@ -321,26 +301,11 @@ class Run:
         """Seconds until the time limit, at least 0; None without one."""
         return None if self.deadline is None else max(0.0, self.deadline - now())
 
-    def bound_at_start(self) -> float:
-        """What the traces say of the maximum, if they begin at 0."""
-        return bound_from_zero(self.f, self.upper, self.trace_value, self.trace_gap) if self.from_zero else math.inf
-
-    def result(
-        self,
-        method: Any,
-        status: Any,
-        promise: Any,
-        upper_bound: Any = math.inf,
-        returns_best: bool = False,
-        note: str = "",
-    ) -> Any:
+    def result(self, method: Any, status: Any, promise: Any, returns_best: bool = False) -> Any:
         """Packages what the loop left behind; ``promise`` is that of a run that takes all its steps."""
-        if not is_limited():
-            return self._result(method, status, promise, upper_bound, returns_best, note)
-        with untimed():
-            return self._result(method, status, promise, upper_bound, returns_best, note)
-
-    def _result(self, method, status, promise, upper_bound, returns_best, note):
+        if is_limited():
+            with untimed():
+                return self.result(method, status, promise, returns_best)
         # Lists: an entry of a small array costs as much as ten of them.
         numbers, control = self.floats[:N_NUMBERS].tolist(), self.integers[:N_CONTROL].tolist()
         k, x, started = control[K], self.x, control[STARTED]
@@ -360,12 +325,11 @@ class Run:
             top_x, top_value = np.minimum(self._view(TOP), self.upper), numbers[TOP_VALUE]
         if k < self.max_iter:
             self.trace_value, self.trace_gap = self.trace_value[: k + 1], self.trace_gap[: k + 1]
-        claim = promise, status, k, self.trace_value, top_value, upper_bound
-        guarantee, upper_bound = claims(self.f, self.upper, *claim)
+        bound = bound_from_zero(self.f, self.upper, self.trace_value, self.trace_gap) if self.from_zero else math.inf
+        guarantee, bound = claims(self.f, self.upper, promise, status, k, self.trace_value, top_value, bound)
         return Result(
-            x, value, gap, upper_bound, guarantee, status, k, control[N_LMO], now() - self.began,
-            Trace(self.trace_value, self.trace_gap), top_x, top_value, method, note,
-            compiled=self.compiled,
+            x, value, gap, bound, guarantee, status, k, control[N_LMO], now() - self.began,
+            Trace(self.trace_value, self.trace_gap), top_x, top_value, method, compiled=self.compiled,
         )  # fmt: skip
 
     def value_in_time(self, x: Any, known: float | None) -> float:

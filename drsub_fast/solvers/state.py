@@ -27,20 +27,11 @@ from collections import namedtuple
 from typing import Any
 
 from drsub_fast._checks import as_real
-from drsub_fast.engine.codes import (
-    NEEDS_SOLVER,
-    OK,
-)
+from drsub_fast.engine.codes import NEEDS_SOLVER, OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import part
+from drsub_fast.engine.parts import matrix, part
 from drsub_fast.engine.vector import assign, clip_above, replace, slope
-from drsub_fast.objectives.base import (
-    evaluate,
-    gradient_rate,
-    objective_carve,
-    objective_size,
-    prepare,
-)
+from drsub_fast.objectives.base import evaluate, gradient_rate, objective_carve, objective_size, prepare
 from drsub_fast.objectives.lazy_gradient import refresh_gradient
 from drsub_fast.objectives.sparse_steps import gradient_is_finite, keep_moved
 from drsub_fast.sets.base import follow, lmo, set_carve, track, tracks
@@ -100,18 +91,9 @@ def small_gap(tol, numbers):
 @kernel(memory=True)
 def open_run(objective, feasible_set, n, floats, integers):
     """Views into the flat arrays: loop state, objective workspace, set workspace."""
-    state = State(
-        part(integers, 0, N_CONTROL),
-        part(floats, 0, N_NUMBERS),
-        part(floats, N_NUMBERS, n),
-        part(floats, N_NUMBERS + n, n),
-        part(floats, N_NUMBERS + 2 * n, n),
-        part(floats, N_NUMBERS + 3 * n, n),
-        part(floats, N_NUMBERS + 4 * n, n),
-        part(floats, N_NUMBERS + 5 * n, n),
-        part(floats, N_NUMBERS + 6 * n, n),
-        part(floats, N_NUMBERS + 7 * n, n),
-    )
+    control, numbers = part(integers, 0, N_CONTROL), part(floats, 0, N_NUMBERS)
+    v = matrix(floats, N_NUMBERS, STATE_VECTORS, n)
+    state = State(control, numbers, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7])
     first_float = N_NUMBERS + STATE_VECTORS * n
     n_floats, n_integers = objective_size(objective)
     work = objective_carve(objective, part(floats, first_float, n_floats), part(integers, N_CONTROL, n_integers))
