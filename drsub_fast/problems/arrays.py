@@ -17,6 +17,7 @@ from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.mean_field import MeanField
 from drsub_fast.objectives.multilinear import CutExtension, MaximaExtension, TableExtension
 from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.problems.program import rows_of
 from drsub_fast.problems.standard_form import Problem, standard_form
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
@@ -125,7 +126,7 @@ def _moved_to_zero(f, P, arrays):
             f"{entry('lb', (j,))} = {lower[j]:g}: only a quadratic over a polytope or box can have lower bounds other "
             f"than 0, not {f!r} over {P!r}"
         )
-    A, b = (P.A, P.b) if isinstance(P, Polytope) else (np.zeros((0, f.n)), np.zeros(0))
+    A, b, *_ = rows_of(P)
     upper = P.upper if "upper" in arrays else np.full(f.n, np.inf)
     H = f.H if f.factor is None else f.hessian()
     return standard_form(H, f.h, f.c, A, np.full(len(b), -np.inf), b, lower, upper, minimize=False)

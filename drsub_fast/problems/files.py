@@ -5,6 +5,7 @@
 """
 
 import gzip
+import io
 import json
 import math
 import os
@@ -69,12 +70,6 @@ def _problem_of_arrays(arrays):
             raise ValueError("names must be one text, a line for each variable")
         problem = problem._replace(names=_as_names(str(np.ravel(names)[0]).split("\n"), problem.f.n))
     return problem
-
-
-def _problem_of_program(program):
-    if not program.h.size:
-        raise ValueError("the file has no variables")
-    return standard_form(*program)
 
 
 def _as_names(names, n):
@@ -176,7 +171,7 @@ def read_problem(path: str | Path) -> Problem:
             pass
         if kind in _ARRAYS:
             return _problem_of_arrays(_ARRAYS[kind](path))
-        return _problem_of_program(_TEXTS[kind.removesuffix(".gz")](path))
+        return standard_form(*_TEXTS[kind.removesuffix(".gz")](path))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -242,20 +237,12 @@ def write_problem(
                 scipy.io.savemat(stream, arrays)
         return
     program = program_of(problem)
-    with _replacing(path) as stream, gzip.open(stream, "wb") if kind.endswith(".gz") else stream as packed:
-        lines = _Encoded(packed)
+    with (
+        _replacing(path) as stream,
+        gzip.open(stream, "wb") if kind.endswith(".gz") else stream as packed,
+        io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as lines,
+    ):
         _TEXT_WRITERS[kind.removesuffix(".gz")](lines, program)
-
-
-class _Encoded:
-    """A stream of text on one of bytes."""
-
-    def __init__(self, stream):
-        self.stream = stream
-
-    def write(self, text):
-        """Writes a text in UTF-8."""
-        self.stream.write(text.encode())
 
 
 def _arrays_of_problem(problem):

@@ -80,12 +80,22 @@ def count(word: Any, what: Any) -> Any:
     return int(word)
 
 
+def once(table: dict[Any, Any], key: Any, value: Any, what: str) -> None:
+    """An entry of a table that may be given once."""
+    if key in table:
+        raise ValueError(f"{what} is given twice")
+    table[key] = value
+
+
+def filled(size: int, default: float, table: dict[int, float]) -> Any:
+    """The vector of a default and the entries that differ, by their index."""
+    vector = np.full(size, default)
+    vector[list(table)] = list(table.values())
+    return vector
+
+
 class Entries:
     """Entries of a sparse matrix as they are read, each place once."""
-
-    rows: Any
-    columns: Any
-    values: Any
 
     def __init__(self) -> None:
         self.rows, self.columns, self.values = array("q"), array("q"), array("d")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from drsub_fast.problems.lines import Entries, at_line, limit, number, numbered_lines
+from drsub_fast.problems.lines import Entries, at_line, filled, limit, number, numbered_lines, once
 from drsub_fast.problems.program import Program
 
 _NAME = r"[A-Za-z_!\"#$%&(),;?@'`{}|~][^\s+\-*^<>=:\[\]\\]*(\[[^\s\[\]]*\])*"
@@ -154,39 +154,38 @@ class _Reader:
             sign = (sign or 1.0) * (1.0 if text == "+" else -1.0)
         return sign
 
+    def _coefficient(self):
+        """Reads a number and a ``*`` after it, where they are there; 1 if not."""
+        if self.tokens.kind != "number":
+            return 1.0
+        coefficient = number(self.tokens.take(), "a coefficient")
+        self.tokens.take("*")
+        return coefficient
+
     def _terms(self):
-        """Yields (coefficient, name or None, first) of a sum of terms, until something else comes."""
+        """Yields (coefficient, name or None) of a sum of terms, until something else comes; "[" begins a square."""
         first = True
         while True:
             with at_line(self.tokens.line):
-                place = self.tokens.place
                 sign = self._sign()
                 if not first and sign is None:
                     return
-                sign = 1.0 if sign is None else sign
-                if self.tokens.text == "[":
-                    yield sign, "[", None
-                    first = False
-                    continue
-                coefficient, name = None, None
-                if self.tokens.kind == "number":
-                    coefficient = number(self.tokens.take(), "a coefficient")
-                    self.tokens.take("*")
+                place = self.tokens.place
+                coefficient, name = self._coefficient(), None
                 if self.tokens.kind == "name" and self.tokens.ahead(1)[1] != ":":
                     name = self.tokens.take()
-                if coefficient is None and name is None:
-                    self.tokens.place = place
-                    if first:
-                        raise ValueError(f"a term is needed where {self.tokens.text or 'the section ends'!r} is")
-                    raise ValueError(f"a sign without a term before {self.tokens.text or 'the end of the section'!r}")
-                yield sign * (1.0 if coefficient is None else coefficient), name, None
+                elif self.tokens.place == place and self.tokens.text == "[":
+                    name = "["
+                elif self.tokens.place == place:
+                    raise ValueError(f"a term is needed where {self.tokens.text or 'the section ends'!r} is")
+                yield (sign or 1.0) * coefficient, name
                 first = False
 
     def _objective(self):
         self._label()
         if self.tokens.kind is None:
             return
-        for coefficient, name, _ in self._terms():
+        for coefficient, name in self._terms():
             if name == "[":
                 self._square(coefficient)
             elif name is None:
@@ -206,11 +205,8 @@ class _Reader:
                 inner = self._sign()
                 if inner is None and not first:
                     raise ValueError(f"a sign is needed where {self.tokens.text or 'the section ends'!r} is")
-                coefficient = 1.0 if inner is None else inner
+                coefficient = (inner or 1.0) * self._coefficient()
                 first = False
-                if self.tokens.kind == "number":
-                    coefficient *= number(self.tokens.take(), "a coefficient")
-                    self.tokens.take("*")
                 i = self._column(self.tokens.need("a variable", "name"))
                 if self.tokens.take("^") is not None:
                     self.tokens.need("the exponent 2", texts=("2",))
@@ -243,15 +239,18 @@ class _Reader:
         is_side = self.tokens.ahead(k)[0] == "number" or self.tokens.ahead(k)[1].lower() in ("inf", "infinity")
         return is_side and self.tokens.ahead(k + 1)[0] == "sense"
 
-    def _rows(self):
+    def _require_own_line(self, what):
         began = self.tokens.place
         if began and self.tokens.all[began - 1][2] == self.tokens.line:
-            raise ValueError(f"a constraint begins on a line of its own, and not at {self.tokens.text!r}")
+            raise ValueError(f"a {what} begins on a line of its own, and not at {self.tokens.text!r}")
+
+    def _rows(self):
+        self._require_own_line("constraint")
         self._label()
         low, high = self._outer_sides()
         row = {}
         constant = 0.0
-        for coefficient, name, _ in self._terms():
+        for coefficient, name in self._terms():
             if name == "[":
                 raise ValueError("quadratic constraints are not supported")
             if name is None:
@@ -281,9 +280,7 @@ class _Reader:
         return (low if sense < 0 else side), (high if sense > 0 else side)
 
     def _bounds(self):
-        began = self.tokens.place
-        if began and self.tokens.all[began - 1][2] == self.tokens.line:
-            raise ValueError(f"a bound begins on a line of its own, and not at {self.tokens.text!r}")
+        self._require_own_line("bound")
         sides = []
         if self._begins_with_side():
             side = self._side()
@@ -296,20 +293,17 @@ class _Reader:
         elif not sides or self.tokens.kind == "sense":
             sides.append((self._sense(), self._side()))
         for sense, side in sides:
-            for table, what, given in ((self.lower, "lower", sense >= 0), (self.upper, "upper", sense <= 0)):
-                if given and j in table:
-                    raise ValueError(f"the {what} bound of {name!r} is given twice")
-                if given:
-                    table[j] = side
+            if sense >= 0:
+                once(self.lower, j, side, f"the lower bound of {name!r}")
+            if sense <= 0:
+                once(self.upper, j, side, f"the upper bound of {name!r}")
 
     def finished(self, minimize):
         """The program."""
         n, m = len(self.columns), len(self.sides)
         if not n:
             raise ValueError("the file has no variables")
-        lower, upper, h = np.zeros(n), np.full(n, np.inf), np.zeros(n)
-        for vector, table in ((lower, self.lower), (upper, self.upper), (h, self.cost)):
-            vector[list(table)] = list(table.values())
+        lower, upper, h = filled(n, 0.0, self.lower), filled(n, np.inf, self.upper), filled(n, 0.0, self.cost)
         triangle = Entries()
         for (i, j), value in self.hessian.items():
             triangle.add(i, j, value)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drsub_fast.problems.lines import Entries, at_line, limit, number, numbered_lines
+from drsub_fast.problems.lines import Entries, at_line, filled, limit, number, numbered_lines, once
 from drsub_fast.problems.program import Program
 
 _TRIANGLES = ("QUADOBJ", "QSECTION", "QUADRATIC", "QUADS", "HESSIAN")
@@ -138,9 +138,7 @@ class _Reader:
         for row, word in zip(words[1::2], words[2::2], strict=True):
             value = number(word, f"the entry of {name!r} in row {row!r}")
             if row == self.objective:
-                if self.columns[name] in self.cost:
-                    raise ValueError(f"the cost of {name!r} is given twice")
-                self.cost[self.columns[name]] = value
+                once(self.cost, self.columns[name], value, f"the cost of {name!r}")
             elif self._row(row) is not None:
                 self.entries.add(self.rows[row], self.columns[name], value)
 
@@ -173,21 +171,17 @@ class _Reader:
         for row, word in self._pairs("RHS", words):
             what = f"the right-hand side of row {row!r}"
             if row == self.objective:
-                self._once(self.sides, row, number(word, what), "the right-hand side of row")
+                once(self.sides, row, number(word, what), what)
             elif self._row(row) is not None:
-                self._once(self.sides, row, limit(word, what), "the right-hand side of row")
+                once(self.sides, row, limit(word, what), what)
 
     def _ranges(self, words):
         for row, word in self._pairs("RANGES", words):
-            value = number(word, f"the range of row {row!r}")
+            what = f"the range of row {row!r}"
+            value = number(word, what)
             if row == self.objective or self._row(row) is None:
                 raise ValueError(f"row {row!r} has no sides, so no range")
-            self._once(self.ranges, row, value, "the range of row")
-
-    def _once(self, table, name, value, what):
-        if name in table:
-            raise ValueError(f"{what} {name!r} is given twice")
-        table[name] = value
+            once(self.ranges, row, value, what)
 
     def _bounds(self, words):
         kind = words[0].upper()
@@ -208,9 +202,9 @@ class _Reader:
             return
         value = limit(rest[-1], f"the bound of {name!r}") if has_value else np.inf
         if kind in ("LO", "FX", "MI", "FR"):
-            self._once(self.lower, j, value if has_value else -np.inf, f"the lower bound of {name!r}, variable")
+            once(self.lower, j, value if has_value else -np.inf, f"the lower bound of {name!r}")
         if kind in ("UP", "FX", "PL", "FR"):
-            self._once(self.upper, j, value, f"the upper bound of {name!r}, variable")
+            once(self.upper, j, value, f"the upper bound of {name!r}")
 
     def _quadratic(self, words, entries):
         if len(words) not in (3, 5):
@@ -225,9 +219,7 @@ class _Reader:
         if self.integer:
             raise ValueError(f"integer variables are not supported: {self.integer[0]!r} is one of {len(self.integer)}")
         n, m = len(self.columns), len(self.types)
-        lower, upper, h = np.zeros(n), np.full(n, np.inf), np.zeros(n)
-        for vector, table in ((lower, self.lower), (upper, self.upper), (h, self.cost)):
-            vector[list(table)] = list(table.values())
+        lower, upper, h = filled(n, 0.0, self.lower), filled(n, np.inf, self.upper), filled(n, 0.0, self.cost)
         names = tuple(self.columns)
         negative = [j for j in self.upper if upper[j] < 0.0 and j not in self.lower]
         if negative:
@@ -235,7 +227,8 @@ class _Reader:
                 f"{names[negative[0]]!r} has an upper bound below 0 and no lower bound, which readers understand in "
                 "two ways: give LO or MI"
             )
-        sides = [self._sides(name, kind) for name, kind in zip(self._kept(), self.types, strict=True)]
+        kept = (name for name, row in self.rows.items() if row is not None)
+        sides = [self._sides(name, kind) for name, kind in zip(kept, self.types, strict=True)]
         row_lower, row_upper = np.array(sides).reshape(m, 2).T.copy()
         H = self.triangle.symmetric(n, "H") if len(self.triangle.values) else self.matrix.matrix((n, n), "H")
         if len(self.triangle.values) and len(self.matrix.values):
@@ -248,9 +241,6 @@ class _Reader:
         return Program(
             H, h, 0.0 - self.sides.get(self.objective, 0.0), A, row_lower, row_upper, lower, upper, self.minimize, names
         )
-
-    def _kept(self):
-        return [name for name, row in self.rows.items() if row is not None]
 
     def _sides(self, name, kind):
         """(lower, upper) of a row."""

@@ -43,6 +43,7 @@ from drsub_fast.objectives.base import (
     register_objective,
 )
 from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.problems.program import rows_of
 from drsub_fast.sets.ball import Ball
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
@@ -259,24 +260,15 @@ class OrthantProblem(Record):
         return self.alpha * (as_vector(y, "y", n=self.alpha.size) - self.shift)
 
 
-def _rows_of(P):
-    """(A, b, A_eq, b_eq) of a polyhedral set."""
-    none = scipy.sparse.csc_matrix((0, P.n)), np.zeros(0)
-    if isinstance(P, Box):
-        return *none, *none
-    if isinstance(P, Polytope):
-        return P.A, P.b, *none
-    if isinstance(P, GeneralPolytope):
-        return P.A, P.b, P.A_eq, P.b_eq
-    raise UnsupportedError(
-        f"to_orthant takes a Box, Polytope, GeneralPolytope or Ball, not {type(P).__name__}: wrap the objective in "
-        "OrthantObjective and give the set in the coordinates of the orthant"
-    )
-
-
 def _turned_set(P, alpha, shift, width):
     """{x : 0 <= x <= width, shift + alpha * x in P}, down-closed where its rows show it."""
-    A, b, A_eq, b_eq = _rows_of(P)
+    rows = rows_of(P)
+    if rows is None:
+        raise UnsupportedError(
+            f"to_orthant takes a Box, Polytope, GeneralPolytope or Ball, not {type(P).__name__}: wrap the objective in "
+            "OrthantObjective and give the set in the coordinates of the orthant"
+        )
+    A, b, A_eq, b_eq = rows
     turn = scipy.sparse.diags_array(alpha)
     room, room_eq = b - A @ shift, b_eq - A_eq @ shift
     rows, rows_eq = A @ turn, A_eq @ turn

@@ -39,6 +39,18 @@ def default_names(n: int) -> Any:
     return tuple(f"x{j}" for j in range(n))
 
 
+def rows_of(P: Any) -> Any:
+    """(A, b, A_eq, b_eq) of {x : A x <= b, A_eq x = b_eq, P.lower <= x <= P.upper}; None where P does not say them."""
+    none = scipy.sparse.csr_array((0, P.n)), np.zeros(0)
+    if isinstance(P, Box):
+        return *none, *none
+    if isinstance(P, Polytope):
+        return P.A, P.b, *none
+    if isinstance(P, GeneralPolytope):
+        return P.A, P.b, P.A_eq, P.b_eq
+    return None
+
+
 def _require_below_infinity(limits):
     """Readers take numbers from 1e20 on for infinite."""
     if np.abs(limits).max(initial=0.0) >= INFINITY:
@@ -57,15 +69,14 @@ def program_of(problem: Any) -> Any:
     """
     f, P = problem.f, problem.P
     fits = isinstance(f, Quadratic) and (not f.unit_box or P.upper.max() <= 1.0)
-    if not fits or not isinstance(P, (Box, Polytope, GeneralPolytope, Simplex)):
+    rows = rows_of(P)
+    if isinstance(P, Simplex):
+        rows = *rows_of(Box(P.upper))[:2], np.ones((1, P.n)), np.array([P.total])
+    if not fits or rows is None:
         raise UnsupportedError(
             f".mps, .lp and .qplib files hold quadratics over boxes and polytopes, not {f!r} over {P!r}"
         )
-    none = scipy.sparse.csr_array((0, P.n)), np.zeros(0)
-    A, b = (P.A, P.b) if isinstance(P, (Polytope, GeneralPolytope)) else none
-    A_eq, b_eq = (P.A_eq, P.b_eq) if isinstance(P, GeneralPolytope) else none
-    if isinstance(P, Simplex):
-        A_eq, b_eq = np.ones((1, P.n)), np.array([P.total])
+    A, b, A_eq, b_eq = rows
     rows = scipy.sparse.csr_array(scipy.sparse.vstack([scipy.sparse.csr_array(A), scipy.sparse.csr_array(A_eq)]))
     sides = np.concatenate([b, b_eq])
     lower = np.array(P.lower) if isinstance(P, GeneralPolytope) else np.zeros(P.n)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from drsub_fast.problems.lines import Entries, at_line, count, limit, number, numbered_lines
+from drsub_fast.problems.lines import Entries, at_line, count, filled, limit, number, numbered_lines, once
 from drsub_fast.problems.program import Program, default_names
 
 _SENSES = {"minimize": True, "min": True, "maximize": False, "max": False}
@@ -68,17 +68,16 @@ class _Lines:
                 indices.append(index - 1)
             yield indices, read(words[len(sizes)], f"an entry of {what}")
 
-    def vector(self, what, n, read=number):
-        """A default and the entries that differ."""
-        default = self.one(f"the default of {what}", read)
+    def table(self, what, n, read):
+        """The entries of a list by their index, each once."""
         given = {}
         for (j,), value in self.entries(what, (n,), read):
-            if j in given:
-                raise ValueError(f"entry {j + 1} of {what} is given twice")
-            given[j] = value
-        vector = np.full(n, default)
-        vector[list(given)] = list(given.values())
-        return vector
+            once(given, j, value, f"entry {j + 1} of {what}")
+        return given
+
+    def vector(self, what, n, read=number):
+        """A default and the entries that differ."""
+        return filled(n, self.one(f"the default of {what}", read), self.table(what, n, read))
 
     def matrix(self, what, shape):
         """A list of the entries of a sparse matrix."""
@@ -102,34 +101,41 @@ def _infinity(word, what):
 def read_qplib(path: Any) -> Any:
     """Reads a QPLIB file with continuous variables and linear constraints as a `Program`."""
     lines = _Lines(path)
-    with _lines_named(lines):
-        lines.next("the name")
-        kind = lines.next("the type")[0].upper()
-        if len(kind) != 3 or kind[0] not in "LDCQ" or kind[1] != "C" or kind[2] not in "NBL":
-            raise ValueError(f"type {kind} is not supported: continuous variables and linear constraints are needed")
-        sense = lines.next("the sense")[0].lower()
-        if sense not in _SENSES:
-            raise ValueError(f"the sense is {sense!r}, not minimize or maximize")
-        n = lines.size("the number of variables")
-        if n == 0:
-            raise ValueError("the number of variables is 0")
-        m = lines.size("the number of constraints") if kind[2] == "L" else 0
-        H = (lines.matrix("entries of H", (n, n)) if kind[0] != "L" else Entries()).symmetric(n, "H")
-        h = lines.vector("the linear term", n)
-        c = lines.one("the constant")
-        A = (lines.matrix("entries of A", (m, n)) if kind[2] == "L" else Entries()).matrix((m, n), "A")
-        infinity = lines.one("the value of infinity", _infinity)
+    try:
+        return _program(lines)
+    except ValueError:
+        with at_line(lines.number):
+            raise
 
-        def read(word, what):
-            value = limit(word, what)
-            return value if abs(value) < infinity else np.copysign(np.inf, value)
 
-        row_lower, row_upper = (
-            lines.vector(f"{side} sides of the rows", m, read) if kind[2] == "L" else np.zeros(0)
-            for side in ("lower", "upper")
-        )
-        lower, upper = (lines.vector(f"{side} bounds", n, read) for side in ("lower", "upper"))
-        names = _rest(lines, n, m, kind[2] == "L")
+def _program(lines):
+    lines.next("the name")
+    kind = lines.next("the type")[0].upper()
+    if len(kind) != 3 or kind[0] not in "LDCQ" or kind[1] != "C" or kind[2] not in "NBL":
+        raise ValueError(f"type {kind} is not supported: continuous variables and linear constraints are needed")
+    sense = lines.next("the sense")[0].lower()
+    if sense not in _SENSES:
+        raise ValueError(f"the sense is {sense!r}, not minimize or maximize")
+    n = lines.size("the number of variables")
+    if n == 0:
+        raise ValueError("the number of variables is 0")
+    m = lines.size("the number of constraints") if kind[2] == "L" else 0
+    H = (lines.matrix("entries of H", (n, n)) if kind[0] != "L" else Entries()).symmetric(n, "H")
+    h = lines.vector("the linear term", n)
+    c = lines.one("the constant")
+    A = (lines.matrix("entries of A", (m, n)) if kind[2] == "L" else Entries()).matrix((m, n), "A")
+    infinity = lines.one("the value of infinity", _infinity)
+
+    def read(word, what):
+        value = limit(word, what)
+        return value if abs(value) < infinity else np.copysign(np.inf, value)
+
+    row_lower, row_upper = (
+        lines.vector(f"{side} sides of the rows", m, read) if kind[2] == "L" else np.zeros(0)
+        for side in ("lower", "upper")
+    )
+    lower, upper = (lines.vector(f"{side} bounds", n, read) for side in ("lower", "upper"))
+    names = _rest(lines, n, m, kind[2] == "L")
     return Program(H, h, c, A, row_lower, row_upper, lower, upper, _SENSES[sense], names)
 
 
@@ -146,31 +152,11 @@ def _rest(lines, n, m, has_rows):
 
 def _names(lines, what, size):
     """The names of the variables: the given ones, or x with the number from 0."""
-    names = list(default_names(size))
-    given = {}
-    for (j,), name in lines.entries(what, (size,), lambda word, what: word):
-        if j in given:
-            raise ValueError(f"entry {j + 1} of {what} is given twice")
-        given[j] = names[j] = name
+    given = lines.table(what, size, lambda word, what: word)
+    names = [given.get(j, name) for j, name in enumerate(default_names(size))]
     if len(set(names)) < size:
         raise ValueError(f"{what} are not distinct")
     return tuple(names)
-
-
-class _lines_named:
-    """Errors inside begin with the number of the line that was read last."""
-
-    def __init__(self, lines):
-        self.lines = lines
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, traceback):
-        if isinstance(error, ValueError):
-            with at_line(self.lines.number):
-                raise error
-        return False
 
 
 def write_qplib(stream: Any, program: Any) -> None:
