@@ -23,6 +23,11 @@ from drsub_fast.engine.interrupts import uninterrupted
 from drsub_fast.errors import CheckpointError, naming
 from drsub_fast.problems.npz import load_npz
 
+try:
+    import fcntl
+except ImportError:  # no such locks on Windows
+    fcntl = None
+
 _MANIFEST, _LOCK = "manifest.json", "lock"
 _FORMAT = 2
 _CHUNK = re.compile(r"chunk-(\d{8,})\.npz")
@@ -175,42 +180,30 @@ def _lock(folder):
     """Makes a folder this run's own: (key of the folder, descriptor of its lock)."""
     # The lock of the file is between processes: of two threads both would get it, and lose it when either closes it.
     with _one_at_a_time:
-        return _lock_alone(folder)
-
-
-def _lock_alone(folder):
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        key = folder.resolve()
-        if key in _locked:
-            raise CheckpointError(f"{folder} is in use by another batch of this process; give another folder")
-        descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise CheckpointError(f"{folder} cannot be used as the folder of a checkpoint: {error}") from None
-    try:
-        _lock_file(descriptor)
-    except OSError:
-        holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another process"
-        os.close(descriptor)
-        raise CheckpointError(f"{folder} is in use by {holder}; wait for it, or give another folder") from None
-    try:
-        with naming(folder / _LOCK):
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    _locked.add(key)
-    return key, descriptor
-
-
-def _lock_file(descriptor):
-    """Locks a file; OSError if another process has. The lock ends with the process, and its children have none."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on Windows
-        return
-    fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            key = folder.resolve()
+            if key in _locked:
+                raise CheckpointError(f"{folder} is in use by another batch of this process; give another folder")
+            descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise CheckpointError(f"{folder} cannot be used as the folder of a checkpoint: {error}") from None
+        try:
+            if fcntl is not None:  # the lock ends with the process, and its children have none
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(descriptor, 200).decode(errors="replace") or "another process"
+            os.close(descriptor)
+            raise CheckpointError(f"{folder} is in use by {holder}; wait for it, or give another folder") from None
+        try:
+            with naming(folder / _LOCK):
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        except BaseException:
+            os.close(descriptor)
+            raise
+        _locked.add(key)
+        return key, descriptor
 
 
 def _unlock(key, descriptor):

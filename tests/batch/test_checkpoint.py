@@ -335,7 +335,7 @@ def test_a_folder_on_a_full_disk_is_not_said_to_be_in_use(tmp_path, monkeypatch)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", full)
+        patch.setattr(os, "write", full)
         with pytest.raises(OSError, match=r"No space left.*lock") as told:
             Checkpoint(tmp_path, "inputs", {"size": 1})
     assert told.value.errno == errno.ENOSPC
