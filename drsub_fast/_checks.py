@@ -187,11 +187,15 @@ def as_items(data, n, name="items"):
 def as_square(data, name):
     """Square matrix, at least 1 x 1."""
     matrix = as_array(data, name, 2)
+    _require_square(matrix, name)
+    return matrix
+
+
+def _require_square(matrix, name):
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"{name} must be square, got shape {matrix.shape}")
-    if matrix.size == 0:
+    if matrix.shape[0] == 0:
         raise ValueError(f"{name} is empty: at least one variable is needed")
-    return matrix
 
 
 def as_symmetric(data, name, rtol=1e-10):
@@ -200,12 +204,16 @@ def as_symmetric(data, name, rtol=1e-10):
     skew, i, j = _largest_skew(matrix)
     if skew > 0.0:
         if skew > rtol * max(1e-300, np.abs(matrix).max()):
-            raise ValueError(
-                f"{name} is not symmetric: {name}[{i}, {j}] = {matrix[i, j]:g} but {name}[{j}, {i}] = "
-                f"{matrix[j, i]:g}; pass ({name} + {name}.T) / 2 if that is the function you mean"
-            )
+            raise _not_symmetric(matrix, name, i, j)
         matrix = 0.5 * (matrix + matrix.T)
     return matrix
+
+
+def _not_symmetric(matrix, name, i, j):
+    return ValueError(
+        f"{name} is not symmetric: {name}[{i}, {j}] = {matrix[i, j]:g} but {name}[{j}, {i}] = {matrix[j, i]:g}; "
+        f"pass ({name} + {name}.T) / 2 if that is the function you mean"
+    )
 
 
 def as_symmetric_sparse(data, name, rtol=1e-10):
@@ -213,18 +221,8 @@ def as_symmetric_sparse(data, name, rtol=1e-10):
 
     Like `as_symmetric`, but nothing of the size of a dense matrix is made.
     """
-    if data.dtype.kind not in "biuf":
-        raise TypeError(f"{name} is of type {data.dtype}; real numbers are needed")
-    matrix = scipy.sparse.csr_array(data, dtype=np.float64, copy=True)
-    if matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"{name} must be square, got shape {matrix.shape}")
-    if matrix.shape[0] == 0:
-        raise ValueError(f"{name} is empty: at least one variable is needed")
-    matrix.sum_duplicates()
-    if not np.isfinite(matrix.data).all():
-        place = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
-        where = (np.searchsorted(matrix.indptr, place, side="right") - 1, matrix.indices[place])
-        raise ValueError(f"{entry(name, where)} = {matrix.data[place]} is not finite")
+    matrix = as_sparse(data, name)
+    _require_square(matrix, name)
     matrix.eliminate_zeros()
     narrow = scipy.sparse.get_index_dtype(maxval=max(matrix.nnz, *matrix.shape))
     matrix.indices, matrix.indptr = matrix.indices.astype(narrow, copy=False), matrix.indptr.astype(narrow, copy=False)
@@ -239,11 +237,7 @@ def as_symmetric_sparse(data, name, rtol=1e-10):
     if skew.nnz:
         worst = int(skew.data.argmax())
         if skew.data[worst] > rtol * max(1e-300, np.abs(matrix.data).max()):
-            i, j = int(skew.row[worst]), int(skew.col[worst])
-            raise ValueError(
-                f"{name} is not symmetric: {name}[{i}, {j}] = {matrix[i, j]:g} but {name}[{j}, {i}] = "
-                f"{matrix[j, i]:g}; pass ({name} + {name}.T) / 2 if that is the function you mean"
-            )
+            raise _not_symmetric(matrix, name, int(skew.row[worst]), int(skew.col[worst]))
     matrix = (0.5 * (matrix + transposed)).tocsr()
     matrix.sum_duplicates()
     return matrix

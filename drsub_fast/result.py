@@ -269,7 +269,6 @@ class Result(Record):
         ImportError
             Without matplotlib, which the extra ``plot`` brings.
         """
-
         return draw_trace(self, axes)
 
     def _rows(self) -> dict[str, str]:
@@ -300,19 +299,7 @@ def ran_as(compiled: bool | None) -> str:
 
 
 def with_bound(result: Result, bound: Callable[[float], float]) -> Result:
-    """The same result with the upper bound ``bound(known)``, computed when it is first read.
-
-    Parameters
-    ----------
-    result : Result
-        An answer.
-    bound : callable
-        Given the bound that the result has, returns one that is no larger.
-
-    Returns
-    -------
-    Result
-    """
+    """The same result with the upper bound ``bound(known)``, at most the known one, computed when it is first read."""
     known, top = result.upper_bound, max(result.value, result.best_value)
 
     def put_off():

@@ -131,12 +131,9 @@ def _tolerance(options, width):
     A projected gradient of at most gtol in every coordinate leaves a gap of at most gtol times the widths' sum.
     """
     asked = []
-    if (tol := options.pop("tol", None)) is not None:
-        asked.append(as_real(tol, "tol", lower=0.0))
-    if (ftol := options.pop("ftol", None)) is not None:
-        asked.append(as_real(ftol, "ftol", lower=0.0))
-    if (gtol := options.pop("gtol", None)) is not None:
-        asked.append(as_real(gtol, "gtol", lower=0.0) * float(width.sum()))
+    for name, scale in (("tol", 1.0), ("ftol", 1.0), ("gtol", float(width.sum()))):
+        if (value := options.pop(name, None)) is not None:
+            asked.append(as_real(value, name, lower=0.0) * scale)
     return min(asked, default=None)
 
 

@@ -7,16 +7,7 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_numbers, one_of
-from drsub_fast._kinds import (
-    EXTENSIONS,
-    IMPLIED_OBJECTIVES,
-    IMPLIED_SETS,
-    LARGEST,
-    OBJECTIVES,
-    SETS,
-    required,
-    within,
-)
+from drsub_fast._kinds import EXTENSIONS, IMPLIED_OBJECTIVES, IMPLIED_SETS, LARGEST, OBJECTIVES, SETS, required, within
 
 
 class StackedArgument:

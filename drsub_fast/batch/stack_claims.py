@@ -1,5 +1,6 @@
 """Guarantees of the answers of a stack, made when they are read."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,26 +11,17 @@ from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.promise import claims, guarantee
 
 
+@dataclass
 class Claims:
-    """What the method promises for each problem: the guarantee of a single solve.
+    """What the method promises for each problem of a `ProblemStack`: the guarantee of a single solve by these options.
 
-    Parameters
-    ----------
-    problems : ProblemStack
-    method : str
-    options : dict
-        Those of `maximize`.
-    known : dict of int to Guarantee
-        Of problems that the ordinary solver has solved; more are added.
+    Those that are known, of problems that the ordinary solver has solved, are kept, and the others as they are made.
     """
 
     problems: Any
     method: str
     options: dict[str, Any]
-    known: dict[int, Guarantee]
-
-    def __init__(self, problems: Any, method: str, options: dict[str, Any], known: dict[int, Guarantee]) -> None:
-        self.problems, self.method, self.options, self.known = problems, method, options, known
+    known: dict[int, Guarantee] = field(default_factory=dict)
 
     def __call__(self, i: int, status: Status, n_iter: int, value: float) -> Guarantee:
         """The guarantee of problem i, whose run ended like this."""

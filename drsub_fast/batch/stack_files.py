@@ -26,17 +26,7 @@ _WHOLE = 1 << 28
 
 
 class FileArray:
-    """An array in a file, known by its header.
-
-    Parameters
-    ----------
-    path : Path
-        The ``.npy`` file, or the ``.npz`` file.
-    name : str
-        What the array is called.
-    member : zipfile.ZipInfo, optional
-        Its place in an ``.npz`` file.
-    """
+    """An array in an ``.npy`` file, or that member of an ``.npz`` file, known by its header."""
 
     path: Any
     name: str
@@ -128,24 +118,10 @@ def _arrays(path):
     return {member.filename.removesuffix(".npy"): FileArray(path, member.filename[:-4], member) for member in members}
 
 
-def read_stack(path: Path) -> Stack | None:
-    """The stack of problems in a file or folder.
+def read_stack(path: Path) -> tuple[Stack | None, dict[str, Any]]:
+    """(`Stack`, kinds) of a file or folder: the stack None if it is none, the names of objective and set where given.
 
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    stack : Stack or None
-        Whose ``read`` generates the problems of the file; None if it is no stack.
-    kinds : dict
-        The names of objective and set, None where the file does not say them.
-
-    Raises
-    ------
-    ValueError
-        That begins with the path, for arrays that are damaged or do not fit together.
+    ValueError, which begins with the path, for arrays that are damaged or do not fit together.
     """
     path = Path(path)
     try:

@@ -15,12 +15,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast.batch.stack_claims import Claims
-from drsub_fast.batch.stack_loop import (
-    Answers,
-    PhasesOptions,
-    Scratch,
-    solve_stack,
-)
+from drsub_fast.batch.stack_loop import Answers, PhasesOptions, Scratch, solve_stack
 from drsub_fast.engine.codes import CONVERGED, FINISHED, SOLVED, STALLED
 from drsub_fast.engine.interrupts import result_of, submit, wait_for
 from drsub_fast.engine.jit import Interpreted
@@ -75,7 +70,7 @@ class Turns:
 
 def claims_of(problems: Any, method: Any, max_iter: Any, options: Any, lmo: Any, *rest: Any) -> Any:
     """The `Claims` of a stack, from what `Batch` is made of."""
-    return Claims(problems, method, options | {"max_iter": max_iter, "lmo": lmo}, {})
+    return Claims(problems, method, options | {"max_iter": max_iter, "lmo": lmo})
 
 
 class _Failure(Exception):
@@ -221,10 +216,8 @@ class Batch:
         if self.phase is None:
             self.compiled = result.compiled
         answers = self.answers
-        answers.x[i] = result.x
-        answers.value[i], answers.fw_gap[i] = result.value, result.fw_gap
-        answers.upper_bound[i] = result.upper_bound
-        answers.n_iter[i], answers.n_lmo[i] = result.n_iter, result.n_lmo
+        for name in ("x", "value", "fw_gap", "upper_bound", "n_iter", "n_lmo"):
+            getattr(answers, name)[i] = getattr(result, name)
         self.claims.known[i] = result.guarantee
         if len(answers.trace_value):
             for trace, values in ((answers.trace_value, result.trace.value), (answers.trace_gap, result.trace.fw_gap)):
@@ -248,9 +241,8 @@ class Batch:
     def statuses(self) -> Any:
         """Status of each problem."""
         code = self.answers.code.copy()
-        code[code == CONVERGED] = FIRST_STATUS + STATUSES.index(Status.CONVERGED)
-        code[code == STALLED] = FIRST_STATUS + STATUSES.index(Status.STALLED)
-        code[code == FINISHED] = FIRST_STATUS + STATUSES.index(self.finished)
+        for solved, status in ((CONVERGED, Status.CONVERGED), (STALLED, Status.STALLED), (FINISHED, self.finished)):
+            code[code == solved] = FIRST_STATUS + STATUSES.index(status)
         return np.array(STATUSES, dtype=object)[code - FIRST_STATUS]
 
     def work(self, turns: Any, bar: Any) -> None:

@@ -29,9 +29,6 @@ from drsub_fast.solvers.multi_start import default_starts
 from drsub_fast.solvers.state import as_tolerance
 from drsub_fast.solvers.two_phase import subroutines
 
-#: A checkpoint cuts the batch into this many chunks.
-_CHUNKS = 256
-
 
 def _checked_options(method, n, tol, step_size, curvature, subroutine, n_starts, seed, time_limit):
     """Options of a method, as the ordinary solver takes them."""
@@ -202,20 +199,9 @@ def stack_settings(**given: Any) -> dict[str, Any]:
 def stacked_results(
     stack: Any, settings: dict[str, Any], executor: Any = None, n_jobs: Any = None, checkpoint: Any = None
 ) -> Generator[Any, None, None]:
-    """Answers to a `Stack`, a `StackedResult` for each piece, in order, as they come in.
+    """Answers to a `Stack`, a `StackedResult` for each piece, in order, as they come in; `stack_settings` says how.
 
-    Parameters
-    ----------
-    stack : Stack
-    settings : dict
-        Made by `stack_settings`.
-    executor, n_jobs, checkpoint
-        As there.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After Ctrl-C.
+    After Ctrl-C the generator raises KeyboardInterrupt.
     """
     workers = worker_count(n_jobs) if executor is None or n_jobs is not None else workers_of(executor)
     example = {name: np.broadcast_to(np.zeros((), kind), (1, *shape)) for name, (kind, shape) in stack.rows.items()}

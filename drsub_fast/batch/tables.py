@@ -32,10 +32,9 @@ def _columns(results):
         columns = {name: getattr(results, name) for name in (*_FLOATS, *_INTEGERS)}
         columns["status"], points = results.status_names(), results.x.ravel()
         lengths = np.full(len(results), results.x.shape[1])
-        messages = (
-            [results.messages.get(i, "") for i in range(len(results))] if results.messages else [""] * len(results)
-        )
+        messages = [results.messages.get(i, "") for i in range(len(results))]
     else:
+        results = _as_results(results)
         columns = {name: np.array([getattr(r, name) for r in results], float) for name in _FLOATS}
         columns |= {name: np.array([getattr(r, name) for r in results], np.int64) for name in _INTEGERS}
         columns["status"] = np.array([r.status.name for r in results], np.str_)
@@ -163,13 +162,8 @@ def check_table(path: Any) -> None:
 def open_table(path: str | Path, beside: str | Path | None = None) -> Iterator[Any]:
     """A function that appends results to a table, ``add(results, **extra)``; the file is there at the end.
 
-    Parameters
-    ----------
-    path : path
-        As in `write_results`. If the context is left by an exception, what was there before is kept.
-    beside : path, optional
-        Where the table is written until it is whole: in a folder of the same disk that exists when the first results
-        come.
+    If the context is left by an exception, what was there before is kept. The table is written ``beside`` until it is
+    whole: in a folder of the same disk that exists when the first results come.
     """
     check_table(path)
     path = Path(path)
@@ -177,7 +171,7 @@ def open_table(path: str | Path, beside: str | Path | None = None) -> Iterator[A
     table = KINDS[path.suffix.lower()](beside)
 
     def add(results, **extra):
-        columns, points, lengths = _columns(results if isinstance(results, StackedResult) else _as_results(results))
+        columns, points, lengths = _columns(results)
         for name, column in extra.items():
             if name in columns or name in ("x", "x_start"):
                 raise ValueError(f"{name} is a column of every table: give another name")
@@ -191,7 +185,7 @@ def open_table(path: str | Path, beside: str | Path | None = None) -> Iterator[A
         yield add
         with naming(path):
             table.finish()
-            with open(beside, "rb") as whole:
+            with open(beside, "r+b") as whole:  # Windows flushes only what may be written
                 os.fsync(whole.fileno())
             os.replace(beside, path)
     finally:

@@ -44,18 +44,7 @@ def _parser(name, module):
 
 
 def main(argv: list[str] | None = None) -> int | str | None:
-    """Runs the command line.
-
-    Parameters
-    ----------
-    argv : list of str, optional
-        Arguments; those of the process by default.
-
-    Returns
-    -------
-    int
-        Exit status.
-    """
+    """Runs the command line, by default that of the process; returns the exit status."""
     argv = sys.argv[1:] if argv is None else list(argv)
     name = argv[0] if argv and argv[0] in SUBCOMMANDS else None
     # The modules of the other subcommands are not imported: they take seconds.

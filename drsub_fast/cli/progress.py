@@ -4,26 +4,25 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from tqdm import tqdm
 
 
+@dataclass
 class MinuteLines:
     """Counts problems, and writes a line of how many are done at most every so many seconds."""
 
     total: Any
     stream: Any
-    every: float
-    clock: Any
-    done: int
-    counted: int
-    last: Any
+    every: float = 60.0
+    clock: Any = time.monotonic
+    done: int = 0
+    counted: int = 0
 
-    def __init__(self, total: Any, stream: Any, every: float = 60.0, clock: Any = time.monotonic) -> None:
-        self.total, self.stream, self.every, self.clock = total, stream, every, clock
-        self.done, self.counted = 0, 0
-        self.last = clock()
+    def __post_init__(self) -> None:
+        self.last = self.clock()
 
     def __call__(self, count: Any) -> None:
         self.done += count

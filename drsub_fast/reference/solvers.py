@@ -64,6 +64,13 @@ def _gap(function, region, x):
     return gradient @ (vertex(region, gradient) - x)
 
 
+def _last_iterate(function, region, x, values, n_lmo):
+    """The result of a method that returns its last iterate, the only one whose gap is computed."""
+    gaps = np.full(len(values), np.nan)
+    gaps[-1] = _gap(function, region, x)
+    return ReferenceResult(x, values[-1], gaps[-1], len(values) - 1, n_lmo, ReferenceTrace(np.array(values), gaps))
+
+
 def _open_loop(function, region, x, d, k, gap):
     """gamma_k = 2 / (k + 2), the choice of the paper's experiments."""
     return 2.0 / (k + 2)
@@ -94,11 +101,6 @@ def _short(function, region, x, d, k, gap):
     return min(gap / bound, 1.0) if bound > 0.0 else 1.0
 
 
-def _constant(step):
-    """The same step in every iteration."""
-    return lambda function, region, x, d, k, gap: step
-
-
 _STEPS = {"open-loop": _open_loop, "exact": _exact, "short": _short}
 
 
@@ -108,7 +110,7 @@ def _step_rule(step_size):
     step = as_real(step_size, "step_size", lower=0.0, strict=True)
     if step > 1.0:
         raise ValueError(f"step_size = {step:g} is above 1: the iterates would leave the set")
-    return _constant(step)
+    return lambda function, region, x, d, k, gap: step
 
 
 def _small_gap(tol, base, values):
@@ -237,9 +239,7 @@ def _additive_steps(f, P, max_iter, shrink, lmo):
         room = region.upper - x if shrink else region.upper
         x = x + vertex(region, function.gradient(x), room) / max_iter
         values.append(function.value(x))
-    gaps = np.full(max_iter + 1, np.nan)
-    gaps[-1] = _gap(function, region, x)
-    return ReferenceResult(x, values[-1], gaps[-1], max_iter, max_iter + 1, ReferenceTrace(np.array(values), gaps))
+    return _last_iterate(function, region, x, values, max_iter + 1)
 
 
 def nonmonotone_frank_wolfe(f: Any, P: Any, *, max_iter: Any = 100, lmo: Any = None) -> Any:
@@ -261,9 +261,7 @@ def projected_gradient(f: Any, P: Any, *, x0: Any = None, max_iter: Any = 100, l
     for k in range(max_iter):
         x = project(region, x + function.gradient(x) / (k + 1))
         values.append(function.value(x))
-    gaps = np.full(max_iter + 1, np.nan)
-    gaps[-1] = _gap(function, region, x)
-    return ReferenceResult(x, values[-1], gaps[-1], max_iter, 1, ReferenceTrace(np.array(values), gaps))
+    return _last_iterate(function, region, x, values, 1)
 
 
 _SUBROUTINES = {
