@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_flag, as_real, one_of
 from drsub_fast.certificates import upper_bound
-from drsub_fast.engine.clock import OutOfTime, last_moment, now, until
+from drsub_fast.engine.clock import OutOfTime, last_moment, now, time_left, until
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import Multilinear
 from drsub_fast.objectives.quadratic import Quadratic
@@ -126,8 +126,8 @@ def _from_greedy_vertex(f, P, *, time_limit=None, n_starts=None, seed=0, n_jobs=
     """One local solve from the greedy vertex of a set function: no less than the greedy choice."""
     began = now()
     x0 = greedy_vertex(f, P, solver_upper(f, P))
-    left = None if time_limit is None else max(0.0, time_limit - (now() - began))
-    return replace(local_solver(f, P).solve(f, P, x0=x0, time_limit=left, **options), time=now() - began)
+    result = local_solver(f, P).solve(f, P, x0=x0, time_limit=time_left(time_limit, began), **options)
+    return replace(result, time=now() - began)
 
 
 def _best_for_the_time(f, P, *, time_limit=None, **options):
@@ -139,7 +139,7 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
             bounded, addition, why = _bounded_method(f, P)
         except OutOfTime:
             bounded, addition, why = None, "", ""
-    left = _left(began, limit)
+    left = time_left(limit, began)
     costly = isinstance(f, Multilinear) and f.compiled and f.operations > _COSTLY and bounded is monotone_frank_wolfe
     if costly and options["n_starts"] is None and "x0" not in options:
         result = _from_greedy_vertex(f, P, time_limit=left, **options)
@@ -153,7 +153,7 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
         return replace(result, note=why)
     shared = {name: options[name] for name in option_names(bounded) if name in options}
     if limit is not None:
-        shared["time_limit"] = _left(began, limit)
+        shared["time_limit"] = time_left(limit, began)
     other = bounded(f, P, **shared)
     better = other if other.value > result.value else result
     top = max(result.best_value, other.best_value)
@@ -165,10 +165,6 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
         upper_bound=max(min(result.upper_bound, other.upper_bound), top), n_lmo=result.n_lmo + other.n_lmo,
         time=now() - began, n_starts=result.n_starts, n_best=result.n_best,
     )  # fmt: skip
-
-
-def _left(began, limit):
-    return None if limit is None else max(0.0, limit - (now() - began))
 
 
 def options_of(method: Any, subroutine: Any = None) -> Any:

@@ -16,14 +16,14 @@ import numpy as np
 
 from drsub_fast.batch.stack_claims import Claims
 from drsub_fast.batch.stack_loop import Answers, PhasesOptions, Scratch, solve_stack
-from drsub_fast.engine.codes import CONVERGED, FINISHED, SOLVED, STALLED
+from drsub_fast.engine.codes import FINISHED, SOLVED
 from drsub_fast.engine.interrupts import result_of, submit, wait_for
 from drsub_fast.engine.jit import Interpreted
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.result import Status
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.multi_start import local_solver, start_costs
-from drsub_fast.solvers.run import USUAL_STEPS, workspace_size
+from drsub_fast.solvers.run import STATUS_OF, USUAL_STEPS, workspace_size
 from drsub_fast.solvers.starts import Starts
 from drsub_fast.solvers.state import as_tolerance
 
@@ -241,7 +241,7 @@ class Batch:
     def statuses(self) -> Any:
         """Status of each problem."""
         code = self.answers.code.copy()
-        for solved, status in ((CONVERGED, Status.CONVERGED), (STALLED, Status.STALLED), (FINISHED, self.finished)):
+        for solved, status in (STATUS_OF | {FINISHED: self.finished}).items():
             code[code == solved] = FIRST_STATUS + STATUSES.index(status)
         return np.array(STATUSES, dtype=object)[code - FIRST_STATUS]
 

@@ -34,6 +34,11 @@ def now() -> float:
     return clock()
 
 
+def time_left(limit: float | None, began: float) -> float | None:
+    """Seconds left of a limit that began then, at least 0; None without one."""
+    return None if limit is None else max(0.0, limit - (now() - began))
+
+
 def last_moment(began: float, limit: float | None) -> float | None:
     """When a solve that began then, and ends its steps after ``limit`` seconds, must have ended all else."""
     return None if limit is None else began + (1.0 + _GRACE) * limit + _GRACE_SECONDS

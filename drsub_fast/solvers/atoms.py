@@ -8,6 +8,7 @@ import numpy as np
 
 from drsub_fast.engine.codes import OK
 from drsub_fast.engine.jit import kernel, separate
+from drsub_fast.engine.parts import matrix, part
 from drsub_fast.engine.vector import clip_above
 
 FullyCorrectiveOptions = namedtuple("FullyCorrectiveOptions", "tol")
@@ -31,44 +32,31 @@ _PIVOT = 1e-11
 
 @kernel
 def _sizes(n):
-    """(atoms, entries of the store, of their places) at most."""
+    """(atoms, entries of the store, of their places) at most; (floats, integers) of all."""
     most = min(n + 2, _MOST)
-    if n <= _WHOLE_UP_TO:
-        return most, most * n, 0
-    room = min(most * n, max(4 * n, _ROOM))
-    return most, room, room
+    room = most * n if n <= _WHOLE_UP_TO else min(most * n, max(4 * n, _ROOM))
+    places = 0 if n <= _WHOLE_UP_TO else room
+    return most, room, places, room + places + n + 2 * most * most + 4 * most, 3 + 2 * most
 
 
 def atoms_size(n: int) -> Any:
     """(floats, integers) that the atoms need."""
-    most, room, places = _sizes.interpreted(n)
-    return room + places + n + 2 * most * most + 4 * most, 3 + 2 * most
+    return _sizes.interpreted(n)[3:]
 
 
 @kernel(memory=True)
 def open_atoms(n, floats, integers):
     """Views at the end of the flat arrays."""
-    most, room, n_places = _sizes(n)
-    square = most * most
-    tail = floats[floats.size - (room + n_places + n + 2 * square + 4 * most) :]
-    counts = integers[integers.size - (3 + 2 * most) :]
-    p = room + n_places
-    q = p + n
-    r = q + 2 * square
-    return Atoms(
-        tail[:room],
-        tail[room:p],
-        counts[3 : 3 + most],
-        counts[3 + most : 3 + 2 * most],
-        tail[p:q],
-        tail[q : q + square].reshape(most, most),
-        tail[r : r + most],
-        tail[r + most : r + 2 * most],
-        tail[q + square : r].reshape(most, most),
-        tail[r + 2 * most : r + 3 * most],
-        tail[r + 3 * most : r + 4 * most],
-        counts[:3],
-    )
+    most, room, n_places, n_floats, n_integers = _sizes(n)
+    first, counts = floats.size - n_floats, part(integers, integers.size - n_integers, n_integers)
+    values, places = part(floats, first, room), part(floats, first + room, n_places)
+    first += room + n_places
+    product = part(floats, first, n)
+    Q = matrix(floats, first + n, most, most)
+    M = matrix(floats, first + n + most * most, most, most)
+    v = matrix(floats, first + n + 2 * most * most, 4, most)
+    begin, length = part(counts, 3, most), part(counts, 3 + most, most)
+    return Atoms(values, places, begin, length, product, Q, v[0], v[1], M, v[2], v[3], part(counts, 0, 3))
 
 
 def _entries(atoms, i, n):

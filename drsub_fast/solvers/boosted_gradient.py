@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drsub_fast.engine.clock import now
+from drsub_fast.engine.clock import now, time_left
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.boosted import boosted
 from drsub_fast.result import Result, Status, Trace
@@ -103,7 +103,7 @@ def boosted_gradient(
     F = boosted(f)
     first = local_solver(F, P).solve(F, P, x0=x0, time_limit=time_limit, **options)
     value = f.value(first.x)
-    left = None if time_limit is None else max(0.0, time_limit - (now() - began))
+    left = time_left(time_limit, began)
     if first.status.is_stop:
         options["max_iter"] = 0
     if first.status is Status.TIME_LIMIT and math.isfinite(value):

@@ -109,19 +109,20 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
         after_step(feasible_set, set_work, state, 1.0, gamma)
 
 
-def _solve(method, f, P, shrunken, max_iter, lmo, callback, callback_every, time_limit, progress):
-    """The run of a method, by its name, and its status."""
+def _solve(method, shrunken, promise, f, P, max_iter, lmo, *options):
+    """The result of a method, by its name."""
     require_problem(f, P)
     if not P.is_down_closed:
         raise UnsupportedError(
-            f"{method} needs a down-closed set, which {P!r} is not; use frank_wolfe or maximize(method='auto')"
+            f"{method.replace('-', '_')} needs a down-closed set, which {P!r} is not; use frank_wolfe or "
+            "maximize(method='auto')"
         )
     x0 = None if f.finite_at_zero else np.zeros(f.n)
-    run = Run(f, P, x0, max_iter, lmo, None, callback, callback_every, time_limit, progress)
+    run = Run(f, P, x0, max_iter, lmo, None, *options)
     if x0 is not None:
         run.first_vertex = inner_point(P, run.upper)
     status = run.solve(additive_loop, AdditiveOptions(run.max_iter, shrunken))
-    return run, status
+    return run.result(method, status, promise)
 
 
 def nonmonotone_frank_wolfe(
@@ -172,10 +173,10 @@ def nonmonotone_frank_wolfe(
     >>> round(ds.nonmonotone_frank_wolfe(f, ds.Box([1.0, 1.0])).value, 2)
     0.55
     """
-    run, status = _solve(
-        "nonmonotone_frank_wolfe", f, P, True, max_iter, lmo, callback, callback_every, time_limit, progress
-    )
-    return run.result("nonmonotone-frank-wolfe", status, NONMONOTONE)
+    return _solve(
+        "nonmonotone-frank-wolfe", True, NONMONOTONE, f, P, max_iter, lmo,
+        callback, callback_every, time_limit, progress,
+    )  # fmt: skip
 
 
 def monotone_frank_wolfe(
@@ -226,10 +227,10 @@ def monotone_frank_wolfe(
     >>> ds.monotone_frank_wolfe(f, ds.Budget(1.0, [1.0, 1.0])).guarantee.holds
     True
     """
-    run, status = _solve(
-        "monotone_frank_wolfe", f, P, False, max_iter, lmo, callback, callback_every, time_limit, progress
-    )
-    return run.result("monotone-frank-wolfe", status, CONTINUOUS_GREEDY)
+    return _solve(
+        "monotone-frank-wolfe", False, CONTINUOUS_GREEDY, f, P, max_iter, lmo,
+        callback, callback_every, time_limit, progress,
+    )  # fmt: skip
 
 
 NONMONOTONE = Promise(

@@ -21,14 +21,7 @@ from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.base import (
-    Objective,
-    coordinate_maximum,
-    evaluate,
-    objective_carve,
-    objective_size,
-    shift,
-)
+from drsub_fast.objectives.base import Objective, coordinate_maximum, evaluate, objective_carve, objective_size, shift
 from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_seed
 from drsub_fast.engine.clock import OutOfTime, now
-from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NON_FINITE, PAUSED, STALLED
+from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, PAUSED
 from drsub_fast.engine.interrupts import result_of, submit
 from drsub_fast.engine.jit import Interpreted, is_small
 from drsub_fast.engine.threads import progress_bar, worker_count
@@ -46,7 +46,16 @@ from drsub_fast.solvers.frank_wolfe import STATIONARY
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
 from drsub_fast.solvers.promise import claims
-from drsub_fast.solvers.run import USUAL_STEPS, Progress, Run, bound_from_zero, next_chunk, objective_kind, set_kind
+from drsub_fast.solvers.run import (
+    STATUS_OF,
+    USUAL_STEPS,
+    Progress,
+    Run,
+    bound_from_zero,
+    next_chunk,
+    objective_kind,
+    set_kind,
+)
 from drsub_fast.solvers.spectral_steps import SpectralOptions
 from drsub_fast.solvers.starts import ROUND, UNSOLVED, Starts, move_halfway, solve_starts, start_direction
 from drsub_fast.solvers.state import GAP, VALUE, K
@@ -72,7 +81,7 @@ _SAME = 1e-2
 #: Variables up to which quadratics are solved by fully corrective steps where spectral ones are possible.
 _CORRECTIVE_UP_TO = 512
 
-_STATUS = {CONVERGED: Status.CONVERGED, FINISHED: Status.MAX_ITER, STALLED: Status.STALLED}
+_STATUS = STATUS_OF | {FINISHED: Status.MAX_ITER}
 
 #: A solver of one start: the function, the options of its loop, and the workspace (floats, integers) that the loop
 #: wants for n variables.

@@ -17,11 +17,11 @@ from drsub_fast.engine.codes import (
     BREAK,
     CONVERGED,
     FAILED,
-    FINISHED,
     NEEDS_PROJECTION,
     NEEDS_SOLVER,
     NON_FINITE,
     PAUSED,
+    SOLVED,
     STALLED,
 )
 from drsub_fast.engine.jit import Interpreted, compiling, has_time
@@ -68,6 +68,9 @@ _SAME = 1e-14
 
 # Places of the vectors that Python reads, in the order of `State`.
 CANDIDATE, BEST, TOP = 1, 4, 5
+
+#: Status of a run by the code with which its loop came to its end, but for FINISHED, where it depends on the method.
+STATUS_OF = {CONVERGED: Status.CONVERGED, STALLED: Status.STALLED}
 
 #: What a callback receives.
 Progress = namedtuple("Progress", "n_iter x value fw_gap")
@@ -191,12 +194,8 @@ class Run:
                 code = self._call(run, *arguments, k_max, min(k_stop, k_max), *traces)
                 if bar is not None:
                     bar(int(self.integers[K]) - k)
-                if code == CONVERGED:
-                    return status or Status.CONVERGED
-                if code == FINISHED:
-                    return status or finished
-                if code == STALLED:
-                    return status or Status.STALLED
+                if code in SOLVED:
+                    return status or STATUS_OF.get(code, finished)
                 if code == NON_FINITE:
                     if self.integers[K] == 0:
                         require_finite_start(f, x)

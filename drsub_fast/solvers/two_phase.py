@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_flag, as_real, described, one_of
-from drsub_fast.engine.clock import now
+from drsub_fast.engine.clock import now, time_left
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.result import Guarantee, Result
@@ -134,7 +134,7 @@ def two_phase_frank_wolfe(
         result = replace(first, phases=(first,), phase=1, guarantee=guarantee, note="in phase 1")
     else:
         if time_limit is not None:
-            options["time_limit"] = max(0.0, time_limit - (now() - began))
+            options["time_limit"] = time_left(time_limit, began)
         from_zero = x0 is None and f.finite_at_zero
         bound = bound_from_zero(f, upper, first.trace.value, first.trace.fw_gap) if from_zero else math.inf
         result = second_phase(first, subroutine, f, P, options, bound)
