@@ -134,26 +134,26 @@ def maximize_iter(
     if checkpoint is not None:
         checkpoint = Checkpoint(checkpoint, fingerprint(method, options, on_error), {"chunk_size": chunk_size})
         chunk_size, store = checkpoint.layout["chunk_size"], Store(checkpoint, pack, unpack)
-    return _iterate(problems, method, executor, workers, chunk_size, on_error, progress, total, store, options)
 
+    def results():
+        own = ThreadPoolExecutor(workers, thread_name_prefix="drsub_fast") if executor is None else None
+        task = partial(_solve_chunk, method, options, on_error)
+        chunks = run_chunks(
+            _chunks(problems, chunk_size), task, own or executor, ahead=AHEAD * workers, store=store,
+            finish_begun=own is not None,
+        )  # fmt: skip
+        try:
+            with progress_bar(progress, total) as bar, one_blas_thread(), closing(chunks):
+                for solved in chunks:
+                    yield from solved
+                    bar(len(solved))
+        finally:
+            if own is not None:
+                own.shutdown()
+            if store is not None:
+                store.checkpoint.close()
 
-def _iterate(problems, method, executor, workers, chunk_size, on_error, progress, total, store, options):
-    own = ThreadPoolExecutor(workers, thread_name_prefix="drsub_fast") if executor is None else None
-    task = partial(_solve_chunk, method, options, on_error)
-    chunks = run_chunks(
-        _chunks(problems, chunk_size), task, own or executor, ahead=AHEAD * workers, store=store,
-        finish_begun=own is not None,
-    )  # fmt: skip
-    try:
-        with progress_bar(progress, total) as bar, one_blas_thread(), closing(chunks):
-            for results in chunks:
-                yield from results
-                bar(len(results))
-    finally:
-        if own is not None:
-            own.shutdown()
-        if store is not None:
-            store.checkpoint.close()
+    return results()
 
 
 def _chunks(problems, size):

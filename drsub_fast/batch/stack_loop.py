@@ -11,7 +11,7 @@ they stand) is said by a code and left to the caller.
 import math
 from collections import namedtuple
 
-from drsub_fast.engine.codes import OK, PAUSED
+from drsub_fast.engine.codes import OK, PAUSED, SOLVED
 from drsub_fast.engine.dispatch import operation, register
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.stack import problem_at, row_of
@@ -20,7 +20,7 @@ from drsub_fast.objectives.base import evaluate, is_dr_submodular, is_nonnegativ
 from drsub_fast.sets.base import lmo
 from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions
 from drsub_fast.solvers.loops import run_loop
-from drsub_fast.solvers.starts import UNSOLVED, is_solved, local_global_bound, solve_starts
+from drsub_fast.solvers.starts import UNSOLVED, local_global_bound, solve_starts
 from drsub_fast.solvers.state import GAP, N_LMO, VALUE, K, gap_at, linear_bound, open_run
 
 #: Code of a problem whose data the loop does not accept as they stand; the others are those of the loops.
@@ -71,7 +71,7 @@ def _solve_starts(options, objective, feasible_set, scratch, upper, base, k_max,
             last * (k_max + 1), s, last,
         )  # fmt: skip
     for s in range(first, last):
-        if not is_solved(starts.codes[s]):
+        if starts.codes[s] not in SOLVED:
             return starts.codes[s]
     return starts.codes[last - 1]
 
@@ -98,10 +98,10 @@ def _run_phases(options, objective, feasible_set, scratch, x, upper, k_max, valu
     starts.codes[:] = UNSOLVED
     # The rise of f is counted from f(0), which the first start finds.
     code = _solve_starts(options, objective, feasible_set, scratch, upper, math.nan, k_max, 0, 1)
-    if is_solved(code) and second > 1:
+    if code in SOLVED and second > 1:
         base = starts.trace_value[0, 0]
         code = _solve_starts(options, objective, feasible_set, scratch, upper, base, k_max, 1, second)
-    if not is_solved(code):
+    if code not in SOLVED:
         return code, math.inf
     best = n_lmo = 0
     for s in range(second):
@@ -111,7 +111,7 @@ def _run_phases(options, objective, feasible_set, scratch, x, upper, k_max, valu
     for j in range(x.size):
         scratch.upper[j] = max(upper[j] - starts.points[best, j], 0.0)
     code = _solve_starts(options, objective, feasible_set, scratch, scratch.upper, math.nan, k_max, second, second + 1)
-    if not is_solved(code):
+    if code not in SOLVED:
         return code, math.inf
     bound = linear_bound(starts.trace_value[0], starts.trace_gap[0])
     better = second if values[second] > values[best] else best

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,17 +43,13 @@ def _is_open(code):
     return np.logical_and.reduce([code != solved for solved in SOLVED])
 
 
+@dataclass
 class Turns:
     """Hands out ranges of problems in order, to several workers."""
 
-    remaining: Any
-    lock: Any
-    errors: Any
-
-    def __init__(self, count: Any) -> None:
-        self.remaining = range(count)
-        self.lock = threading.Lock()
-        self.errors = []
+    remaining: range
+    lock: Any = field(default_factory=threading.Lock)
+    errors: list[Any] = field(default_factory=list)
 
     def next_range(self, size: Any) -> Any:
         """The next range, at most ``size`` long; None when all are taken."""
@@ -68,11 +65,6 @@ class Turns:
                 self.errors.append(error)
 
 
-def claims_of(problems: Any, method: Any, max_iter: Any, options: Any, lmo: Any, *rest: Any) -> Any:
-    """The `Claims` of a stack, from what `Batch` is made of."""
-    return Claims(problems, method, options | {"max_iter": max_iter, "lmo": lmo})
-
-
 class _Failure(Exception):
     """A problem that could not be solved, with its index."""
 
@@ -85,10 +77,9 @@ class Batch:
 
     problems: Any
     method: Any
-    max_iter: Any
     options: Any
-    lmo: Any
     on_error: Any
+    max_iter: Any
     finished: Any
     answers: Any
     messages: Any
@@ -97,33 +88,30 @@ class Batch:
     phase: Any
     n_starts: Any
 
-    def __init__(
-        self, first: Any, problems: Any, method: Any, max_iter: Any, options: Any, lmo: Any, on_error: Any, trace: Any
-    ) -> None:
-        self.first = first
-        self.problems, self.method, self.max_iter = problems, method, max_iter
-        self.options, self.lmo, self.on_error = options, lmo, on_error
-        self.claims = claims_of(problems, method, max_iter, options, lmo)
-        self.finished = METHODS[method].finished
+    def __init__(self, first: Any, problems: Any, method: Any, options: Any, on_error: Any, trace: Any) -> None:
+        self.first, self.problems, self.method = first, problems, method
+        self.options, self.on_error = options, on_error
+        self.claims = Claims(problems, method, options)
+        self.max_iter, self.finished = options["max_iter"], METHODS[method].finished
         count, n = problems.count, problems.n
         self.answers = Answers(
             np.full((count, n), np.nan),
             *np.full((3, count), np.nan),
             np.full(count, UNTOUCHED, np.int64),
             *np.zeros((2, count), np.int64),
-            *np.full((2, count if trace else 0, max_iter + 1), np.nan),
+            *np.full((2, count if trace else 0, self.max_iter + 1), np.nan),
         )
         self.messages = {}
         self.compiled = None
         self.phase = self._phase()
-        self.n_starts = options["n_starts"] if METHODS[method].many_starts else 1
+        self.n_starts = options.get("n_starts", 1)
 
     def _phase(self):
         """(options of the compiled loop by tol and max_iter, its workspace), or None to solve one by one."""
         problems = self.problems
         if "time_limit" in self.options:  # the compiled loop does not look at the clock
             return None
-        if not problems.has_stacks() or (isinstance(problems.sample[1], Polytope) and self.lmo == "highs"):
+        if not problems.has_stacks() or (isinstance(problems.sample[1], Polytope) and self.options["lmo"] == "highs"):
             return None
         if METHODS[self.method].many_starts:
             local = local_solver(*problems.sample)

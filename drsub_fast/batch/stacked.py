@@ -17,7 +17,8 @@ from drsub_fast.batch.checkpoint import Checkpoint
 from drsub_fast.batch.fingerprint import fingerprint
 from drsub_fast.batch.pieces import HELD, PIECES, PIECES_OF_WORKER, SENT, stack_in_memory
 from drsub_fast.batch.problem_stack import ProblemStack, StackedArgument
-from drsub_fast.batch.stack_run import Batch, Turns, claims_of, logger, run_workers
+from drsub_fast.batch.stack_claims import Claims
+from drsub_fast.batch.stack_run import Batch, Turns, logger, run_workers
 from drsub_fast.batch.stacked_result import StackedResult, pack, put_rows, unpack, unsolved_stack
 from drsub_fast.batch.workers import AHEAD, Here, Store, run_chunks, workers_of
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
@@ -30,21 +31,28 @@ from drsub_fast.solvers.state import as_tolerance
 from drsub_fast.solvers.two_phase import subroutines
 
 
-def _checked_options(method, n, tol, step_size, curvature, subroutine, n_starts, seed, time_limit):
-    """Options of a method, as the ordinary solver takes them."""
-    takes = METHODS[method].options
-    as_tolerance(tol)  # refuses what is none, whatever the method
-    options = {"tol": tol} if "tol" in takes else {}
-    if time_limit is not None:
-        options["time_limit"] = as_real(time_limit, "time_limit", lower=0.0)
+def _checked_options(method, n, settings, curvature):
+    """Options of a method for problems of n variables, as the ordinary solver takes them."""
+    takes, max_iter, n_starts = METHODS[method].options, settings["max_iter"], settings["n_starts"]
+    if max_iter is None:
+        max_iter = METHODS[method].default("max_iter")
+    if max_iter is None:  # as many as there are variables
+        max_iter = n
+    options = {"max_iter": as_count(max_iter, "max_iter"), "lmo": one_of(settings["lmo"], "lmo", ORACLES)}
+    as_tolerance(settings["tol"])  # refuses what is none, whatever the method
+    if "tol" in takes:
+        options["tol"] = settings["tol"]
+    if settings["time_limit"] is not None:
+        options["time_limit"] = as_real(settings["time_limit"], "time_limit", lower=0.0)
+    seed = as_seed(settings["seed"])
     if "n_starts" in takes:
         options["n_starts"] = default_starts(n) if n_starts is None else as_count(n_starts, "n_starts", lower=1)
-        options["seed"] = as_seed(seed)
+        options["seed"] = seed
     if "subroutine" in takes:
-        options["subroutine"] = one_of(subroutine, "subroutine", subroutines())
+        options["subroutine"] = one_of(settings["subroutine"], "subroutine", subroutines())
     solver = METHODS[options.get("subroutine", method)]
     if solver.loop is not None and "step_size" in signature(solver.loop).parameters:
-        options["step_size"] = one_of(step_size, "step_size", tuple(STEP_SIZES))
+        options["step_size"] = one_of(settings["step_size"], "step_size", tuple(STEP_SIZES))
         if curvature is not None:
             options["curvature"] = StackedArgument(curvature, "curvature", 0)
     return options
@@ -161,7 +169,7 @@ def maximize_stacked(
     )  # fmt: skip
     arrays = {name: data for name, data in (arrays | {"curvature": curvature}).items() if data is not None}
     checked = _checked(settings, arrays)
-    problems, method, max_iter, options, *_ = checked
+    problems, method, options, *_ = checked
     if not problems.count or (executor is None and checkpoint is None):
         batch = Batch(0, *checked)
         return _solve(batch, worker_count(n_jobs), progress, began).with_claims(batch.claims)
@@ -170,7 +178,8 @@ def maximize_stacked(
     stack = stack_in_memory(
         shared | problems.options, {argument.name: argument.data for argument in arguments if not argument.shared}
     )
-    answers = unsolved_stack(stack.count, problems.n, max_iter if trace else None, method, options.get("n_starts", 1))
+    max_iter = options["max_iter"] if trace else None
+    answers = unsolved_stack(stack.count, problems.n, max_iter, method, options.get("n_starts", 1))
     first, compiled = 0, None
     with (
         progress_bar(progress, stack.count) as bar,
@@ -186,7 +195,7 @@ def maximize_stacked(
             logger.info("the batch was interrupted")
     answers.messages.update((i, f"problem {i}: {Status.INTERRUPTED.value}") for i in range(first, stack.count))
     answers = replace(answers, time=time.perf_counter() - began, compiled=compiled)
-    return answers.with_claims(claims_of(*checked))
+    return answers.with_claims(Claims(problems, method, options))
 
 
 def stack_settings(**given: Any) -> dict[str, Any]:
@@ -234,28 +243,20 @@ def _solve_piece(settings, n_jobs, first, arrays):
 
 
 def _checked(settings, arrays):
-    """(problems, method, max_iter, options, lmo, on_error, trace) of the arguments of `maximize_stacked`."""
-    method, on_error, lmo = (settings[name] for name in ("method", "on_error", "lmo"))
-    method = "multi-start" if method == "auto" else one_of(method, "method", ("auto", *METHODS))
-    one_of(on_error, "on_error", ("record", "raise"))
-    one_of(lmo, "lmo", ORACLES)
+    """(problems, method, options, on_error, trace) of the arguments of `maximize_stacked`."""
+    method = one_of(settings["method"], "method", ("auto", *METHODS))
+    method = "multi-start" if method == "auto" else method
+    on_error = one_of(settings["on_error"], "on_error", ("record", "raise"))
     arrays = dict(arrays)
     curvature = arrays.pop("curvature", None)
     problems = ProblemStack(settings["objective"], settings["set"], arrays)
-    max_iter = settings["max_iter"]
-    if max_iter is None:
-        max_iter = METHODS[method].default("max_iter")
-    if max_iter is None:  # as many as there are variables
-        max_iter = problems.n
-    as_seed(settings["seed"]), as_flag(settings["trace"], "trace")
-    names = ("tol", "step_size", "subroutine", "n_starts", "seed", "time_limit")
-    options = _checked_options(method, problems.n, curvature=curvature, **{name: settings[name] for name in names})
-    return problems, method, as_count(max_iter, "max_iter"), options, lmo, on_error, settings["trace"]
+    options = _checked_options(method, problems.n, settings, curvature)
+    return problems, method, options, on_error, as_flag(settings["trace"], "trace")
 
 
 def _solve(batch, n_jobs, progress, began):
     """The answers of a batch."""
-    turns = Turns(batch.problems.count)
+    turns = Turns(range(batch.problems.count))
     with progress_bar(progress, batch.problems.count) as bar, one_blas_thread():
         run_workers(n_jobs, turns, lambda: batch.work(turns, bar))
     if turns.errors:
@@ -267,5 +268,5 @@ def _solve(batch, n_jobs, progress, began):
     return StackedResult(
         answers.x, answers.value, answers.fw_gap, answers.upper_bound, batch.statuses(), answers.n_iter,
         answers.n_lmo, batch.messages, batch.method, time.perf_counter() - began, *traces,
-        batch.options.get("n_starts", 1), batch.compiled,
+        batch.n_starts, batch.compiled,
     )  # fmt: skip

@@ -140,10 +140,8 @@ def nonmonotone_frank_wolfe(
 
     Parameters
     ----------
-    f : Objective
-        Function to maximise.
-    P : FeasibleSet
-        Down-closed set.
+    f, P : Objective, FeasibleSet
+        Function to maximise, and a down-closed set.
     max_iter : int
         Number of steps K.
     lmo, callback, callback_every, time_limit, progress

@@ -330,11 +330,9 @@ def fully_corrective_frank_wolfe(
         Function to maximise. Its Hessian is used where it is known, else differences of the gradient.
     P : FeasibleSet
         Feasible set.
-    x0 : array_like, shape (n,), optional
-        Starting point in P; 0 by default.
     max_iter : int
         Number of major steps (oracle calls).
-    tol, lmo, callback, callback_every, time_limit, progress
+    x0, tol, lmo, callback, callback_every, time_limit, progress
         As in `frank_wolfe`.
 
     Returns

@@ -154,10 +154,8 @@ def multi_start(
 
     Parameters
     ----------
-    f : Objective
-        Function to maximise.
-    P : FeasibleSet
-        Feasible set.
+    f, P : Objective, FeasibleSet
+        Function to maximise, and its set.
     n_starts : int, optional
         Number of starts; the first is 0 (or the set's own point), the others are vertices of random costs (of what
         each variable gains alone, for the second start of a quadratic), and after the first 16 every other one lies

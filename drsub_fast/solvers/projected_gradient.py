@@ -117,12 +117,8 @@ def projected_gradient(
 
     Parameters
     ----------
-    f : Objective
-        Function to maximise.
-    P : FeasibleSet
-        Convex set with a projection.
-    x0 : array_like, shape (n,), optional
-        Starting point in P; 0 by default.
+    f, P : Objective, FeasibleSet
+        Function to maximise, and a convex set with a projection.
     step_size : "diminishing", "spectral" or float
         1/(k + 1) as in the paper, the length and line search of Birgin, Martinez and Raydan, or a constant step. The
         first and the last multiply the gradient, so the iterates depend on the units of f and x.
@@ -131,7 +127,7 @@ def projected_gradient(
     tol : float, optional
         Gap, as in `frank_wolfe`, at the last iterate below which the run counts as converged; with spectral steps the
         run stops at the first such gap.
-    lmo, callback, callback_every, time_limit, progress
+    x0, lmo, callback, callback_every, time_limit, progress
         As in `frank_wolfe`.
 
     Returns

@@ -42,12 +42,6 @@ _SMALLEST_BOUND = 1e-300
 
 
 @kernel
-def is_solved(code):
-    """Whether a loop came to its end by itself."""
-    return code in SOLVED
-
-
-@kernel
 def _scaled(cost, upper, out):
     """out = cost / upper, which spreads vertices whatever the scale of the variables; whether it is not zero."""
     count = 0
@@ -119,7 +113,7 @@ def solve_starts(objective, feasible_set, options, floats, integers, starts, upp
             starts.trace_value[s], starts.trace_gap[s],
         )  # fmt: skip
         steps -= integers[K] - k
-        starts.values[s] = floats[VALUE] if is_solved(starts.codes[s]) else -math.inf
+        starts.values[s] = floats[VALUE] if starts.codes[s] in SOLVED else -math.inf
         starts.gaps[s] = floats[GAP]
         starts.counts[s, 0] = integers[K]
         starts.counts[s, 1] = integers[N_LMO]

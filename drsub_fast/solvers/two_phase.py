@@ -59,10 +59,8 @@ def two_phase_frank_wolfe(
 
     Parameters
     ----------
-    f : Objective
-        Function to maximise.
-    P : FeasibleSet
-        Down-closed set.
+    f, P : Objective, FeasibleSet
+        Function to maximise, and a down-closed set.
     x0 : array_like, shape (n,), optional
         Starting point of the first phase in P; 0 by default. The second starts at 0.
     max_iter : int
