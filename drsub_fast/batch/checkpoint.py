@@ -40,26 +40,11 @@ _one_at_a_time = threading.Lock()
 
 
 class Checkpoint:
-    """The folder of one batch, locked until `close`.
+    """The folder of one batch, made if absent, and locked until `close`.
 
-    Parameters
-    ----------
-    folder : path
-        Made if absent.
-    inputs : str
-        Fingerprint of what all chunks share.
-    layout : dict of str to int
-        How the batch is cut into chunks; an existing checkpoint keeps the layout it was begun with.
-
-    Attributes
-    ----------
-    layout : dict
-        The layout in force.
-
-    Raises
-    ------
-    CheckpointError
-        If another run uses the folder, or if it holds the checkpoint of other inputs, or files that are no checkpoint.
+    ``inputs`` is the fingerprint of what all chunks share. ``layout`` says, by names and positive integers, how the
+    batch is cut into chunks; an existing checkpoint keeps the one it was begun with. CheckpointError if another run
+    uses the folder, or if it holds the checkpoint of other inputs, or files that are no checkpoint.
     """
 
     folder: Any
@@ -79,12 +64,6 @@ class Checkpoint:
         """Unlocks the folder."""
         with uninterrupted():
             self._unlock()
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
 
     def _opened(self, inputs, layout):
         """The layout of the checkpoint that is there, or of a new one."""

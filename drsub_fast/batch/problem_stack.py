@@ -59,9 +59,8 @@ def arguments_of_stack(arrays: Any) -> Any:
     given = {name: array for name, array in arrays.items() if name in known}
     if not any(array.ndim > len(known[name].axes) for name, array in given.items()):
         return None
-    single = {int: int, bool: bool, str: str}
     arguments = {
-        name: single[known[name].type](array.ravel()[0]) if known[name].type in single and array.size == 1 else array
+        name: array if known[name].type is float or array.size != 1 else known[name].type(array.ravel()[0])
         for name, array in given.items()
     }
     return {name: texts[name] for name in ("objective", "set") if name in texts} | arguments

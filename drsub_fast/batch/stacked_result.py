@@ -1,8 +1,8 @@
 """Answers of a stack of problems, as stacked arrays."""
 
 import json
-from collections import namedtuple
-from collections.abc import Callable, Iterator
+from collections import Counter, namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -131,19 +131,14 @@ class StackedResult(Record):
     def status_names(self) -> np.ndarray:
         """Name of the status of each problem."""
         names = np.empty(len(self), f"U{max(len(status.name) for status in Status)}")
-        for status, which in self.by_status():
-            names[which] = status.name
-        return names
-
-    def by_status(self) -> Iterator[tuple[Status, np.ndarray]]:
-        """Each status that occurs, and which problems have it, shape (B,)."""
         # Enumerations are slow to hash and to name: one comparison of the array for each that occurs.
         rest = np.ones(len(self), bool)
         while rest.any():
             status = self.status[rest.argmax()]
             which = self.status == status
-            yield status, which
+            names[which] = status.name
             rest &= ~which
+        return names
 
     def __getitem__(self, index: Any) -> Any:
         rows = [getattr(self, name)[index] for name in self._ROWS]
@@ -160,14 +155,14 @@ class StackedResult(Record):
         return part.with_claims(lambda i, *_: self._claim(int(positions[i])))
 
     def _table(self):
-        counts = {status: int(which.sum()) for status, which in self.by_status()}
+        counts = Counter(self.status_names().tolist())
         solved = self.value[np.isfinite(self.value)]
         spread = f"{solved.min():.6g} to {solved.max():.6g}, mean {solved.mean():.6g}" if solved.size else "none"
         gaps = self.fw_gap[np.isfinite(self.fw_gap)]
         rows = {
             "values": spread,
             "largest gap": f"{gaps.max():.3g}" if gaps.size else "not computed",
-            "status": ", ".join(f"{count} {status.name}" for status, count in counts.items()),
+            "status": ", ".join(f"{count} {name}" for name, count in counts.items()),
             "work": f"{self.n_iter.sum()} steps, {self.n_lmo.sum()} oracle calls, {self.time:.3g} s"
             + ran_as(self.compiled),
         }

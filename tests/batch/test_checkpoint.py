@@ -35,7 +35,7 @@ def twice(first, numbers):
 def solve(folder, contents=None, inputs="inputs", stop=None):
     """The doubled contents of five chunks, by a checkpoint; ``stop`` ends the run after so many."""
     contents = [content(i) for i in range(5)] if contents is None else contents
-    with Checkpoint(folder, inputs, {"size": 3}) as checkpoint:
+    with closing(Checkpoint(folder, inputs, {"size": 3})) as checkpoint:
         store = Store(checkpoint, dict, dict)
         chunks = ((3 * i, numbers) for i, numbers in enumerate(contents))
         answers = run_chunks(chunks, twice, Here(), ahead=1, store=store)
@@ -185,8 +185,9 @@ def test_results_are_the_same_after_a_file():
 
 HOLDER = """
 import sys
+from contextlib import closing
 from drsub_fast.batch.checkpoint import Checkpoint
-with Checkpoint(sys.argv[1], "inputs", {"size": 3}):
+with closing(Checkpoint(sys.argv[1], "inputs", {"size": 3})):
     print("locked", flush=True)
     sys.stdin.read()
 """
@@ -206,7 +207,7 @@ def test_a_folder_in_use_is_refused_until_its_process_ends(tmp_path):
 
 def test_two_batches_of_one_process_do_not_share_a_folder(tmp_path):
     with (
-        Checkpoint(tmp_path, "inputs", {"size": 3}),
+        closing(Checkpoint(tmp_path, "inputs", {"size": 3})),
         pytest.raises(ds.CheckpointError, match="another batch of this process"),
     ):
         Checkpoint(tmp_path, "inputs", {"size": 3})
@@ -242,7 +243,7 @@ def test_what_is_handed_out_is_on_the_disk(tmp_path, monkeypatch, executor):
 
     monkeypatch.setattr(Checkpoint, "store", store_slowly)
     chunks = ((3 * i, content(i)) for i in range(5))
-    with Checkpoint(tmp_path, "inputs", {"size": 3}) as checkpoint, executor() as pool:
+    with closing(Checkpoint(tmp_path, "inputs", {"size": 3})) as checkpoint, executor() as pool:
         results = run_chunks(chunks, twice, pool, ahead=2, store=Store(checkpoint, dict, dict))
         for i, answer in enumerate(results):
             assert i in checkpoint.indices()
@@ -257,7 +258,7 @@ def test_an_interrupt_hands_out_what_was_solved_before(tmp_path):
         return {"doubled": 2.0 * numbers}
 
     chunks, answers = ((3 * i, content(i)) for i in range(5)), []
-    with Checkpoint(tmp_path, "inputs", {"size": 3}) as checkpoint, suppress(KeyboardInterrupt):
+    with closing(Checkpoint(tmp_path, "inputs", {"size": 3})) as checkpoint, suppress(KeyboardInterrupt):
         for answer in run_chunks(chunks, task, Here(), ahead=1, store=Store(checkpoint, dict, dict)):
             answers.append(answer["doubled"].tolist())
     assert answers == EXPECTED[:3]
@@ -279,7 +280,7 @@ def test_an_interrupt_between_two_chunks_neither_loses_one_nor_hands_it_out_twic
 
     monkeypatch.setattr("drsub_fast.batch.workers.deque", Interrupted)
     chunks, answers = ((3 * i, content(i)) for i in range(5)), []
-    with Checkpoint(tmp_path, "inputs", {"size": 3}) as checkpoint, suppress(KeyboardInterrupt):
+    with closing(Checkpoint(tmp_path, "inputs", {"size": 3})) as checkpoint, suppress(KeyboardInterrupt):
         for answer in run_chunks(chunks, twice, Here(), ahead=3, store=Store(checkpoint, dict, dict)):
             answers.append(answer["doubled"].tolist())
     assert Interrupted.left < 1
