@@ -18,35 +18,28 @@ run_loop = operation("run_loop")
 
 
 @kernel
-def _frank_wolfe(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
-    arguments = objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap
-    return call_alone(frank_wolfe_loop, arguments)
+def _frank_wolfe(options, objective, feasible_set, *rest):
+    return call_alone(frank_wolfe_loop, (objective, feasible_set, options, *rest))
 
 
 @kernel
-def _fully_corrective(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
-    arguments = objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap
-    return call_alone(fully_corrective_loop, arguments)
+def _fully_corrective(options, objective, feasible_set, *rest):
+    return call_alone(fully_corrective_loop, (objective, feasible_set, options, *rest))
 
 
 @kernel
-def _additive(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
-    arguments = objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap
-    return call_alone(additive_loop, arguments)
+def _additive(options, objective, feasible_set, *rest):
+    return call_alone(additive_loop, (objective, feasible_set, options, *rest))
 
 
 @kernel
-def _projected_gradient(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
-    return call_alone(
-        projected_gradient_loop,
-        (objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap),
-    )
+def _projected_gradient(options, objective, feasible_set, *rest):
+    return call_alone(projected_gradient_loop, (objective, feasible_set, options, *rest))
 
 
 @kernel
-def _spectral(options, objective, feasible_set, floats, integers, x, upper, k_max, k_stop, value, gap):
-    arguments = objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, value, gap
-    return call_alone(spectral_loop, arguments)
+def _spectral(options, objective, feasible_set, *rest):
+    return call_alone(spectral_loop, (objective, feasible_set, options, *rest))
 
 
 register(AdditiveOptions, run_loop=_additive)
