@@ -1,43 +1,50 @@
 """`drsub_fast.engine.parts` in compiled code."""
 
 from numba import types
+from numba.core.cgutils import unpack_tuple
 from numba.core.imputils import impl_ret_borrowed
-from numba.extending import lower_builtin, type_callable
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import lower_builtin
 from numba.np.arrayobj import make_array, populate_array
 
-from drsub_fast.engine.parts import matrix, part
+from drsub_fast.engine.parts import split
 
 
-def _is_flat(array):
-    return isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"
+@infer_global(split)
+class _TypeOfParts(AbstractTemplate):
+    def generic(self, arguments, keywords):
+        flat, *shapes = arguments
+        if isinstance(flat, types.Array) and flat.ndim == 1 and flat.layout == "C":
+            kinds = [flat.copy(ndim=len(shape) if isinstance(shape, types.BaseTuple) else 1) for shape in shapes]
+            return signature(types.Tuple(kinds), *arguments)
 
 
-@type_callable(part)
-def _type_of_part(context):
-    return lambda flat, start, size: flat if _is_flat(flat) else None
+def _lengths(context, builder, shape, shape_type):
+    """The numbers of a shape, as sizes of arrays."""
+    if isinstance(shape_type, types.BaseTuple):
+        pairs = zip(unpack_tuple(builder, shape), shape_type, strict=True)
+    else:
+        pairs = [(shape, shape_type)]
+    return [context.cast(builder, value, integer, types.intp) for value, integer in pairs]
 
 
-@type_callable(matrix)
-def _type_of_matrix(context):
-    return lambda flat, start, rows, columns: flat.copy(ndim=2) if _is_flat(flat) else None
-
-
-@lower_builtin(part, types.Array, types.Integer, types.Integer)
-@lower_builtin(matrix, types.Array, types.Integer, types.Integer, types.Integer)
-def _view(context, builder, signature, values):
-    kind = signature.return_type
-    given = make_array(signature.args[0])(context, builder, values[0])
-    start, *shape = (
-        context.cast(builder, value, integer, types.intp)
-        for value, integer in zip(values[1:], signature.args[1:], strict=True)
-    )
-    itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-    strides = [itemsize]
-    if kind.ndim == 2:
-        strides.insert(0, builder.mul(shape[1], itemsize))
-    view = make_array(kind)(context, builder)
-    populate_array(
-        view, data=builder.gep(given.data, [start]), shape=shape, strides=strides, itemsize=itemsize,
-        meminfo=given.meminfo, parent=given.parent,
-    )  # fmt: skip
-    return impl_ret_borrowed(context, builder, kind, view._getvalue())
+@lower_builtin(split, types.Array, types.VarArg(types.Any))
+def _parts(context, builder, called, values):
+    given = make_array(called.args[0])(context, builder, values[0])
+    start = context.get_constant(types.intp, 0)
+    itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(called.args[0].dtype)))
+    parts = []
+    for kind, shape, shape_type in zip(called.return_type, values[1:], called.args[1:], strict=True):
+        lengths = _lengths(context, builder, shape, shape_type)
+        size, strides = lengths[-1], [itemsize]
+        if kind.ndim == 2:
+            size, strides = builder.mul(*lengths), [builder.mul(size, itemsize), itemsize]
+        view = make_array(kind)(context, builder)
+        populate_array(
+            view, data=builder.gep(given.data, [start]), shape=lengths, strides=strides, itemsize=itemsize,
+            meminfo=given.meminfo, parent=given.parent,
+        )  # fmt: skip
+        parts.append(view._getvalue())
+        start = builder.add(start, size)
+    views = context.make_tuple(builder, called.return_type, parts)
+    return impl_ret_borrowed(context, builder, called.return_type, views)

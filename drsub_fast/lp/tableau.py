@@ -6,12 +6,12 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import matrix, part
+from drsub_fast.engine.parts import split
 from drsub_fast.engine.vector import dot
 
 #: The tableau is T - U[:k]' W[:k], with k pivots in the log; T, U and W are padded with zeros, see `_shape`. There are
 #: few other arrays, of many rows: a tuple of many arrays takes long to compile.
-SimplexWork = namedtuple("SimplexWork", "T U W table places numbers state")
+SimplexWork = namedtuple("SimplexWork", "T U W table numbers places state")
 
 #: Rows of ``table``, over all variables: cost and upper bound (0 and infinity for slacks); +1 at the lower bound, -1 at
 #: the upper, 0 for a basic or fixed variable; the vertex; what is left of the costs;
@@ -73,19 +73,9 @@ def simplex_size(m, n):
 def simplex_carve(m, n, floats, integers):
     """The workspace; integers all zero mean a fresh start."""
     rows, columns, log, width = _shape(m, n)
-    first = rows * columns
-    second = first + log * rows
-    third = second + log * columns
-    numbers = third + N_TABLE * width
-    places = N_PLACES * (m + n)
     return SimplexWork(
-        matrix(floats, 0, rows, columns),
-        matrix(floats, first, log, rows),
-        matrix(floats, second, log, columns),
-        matrix(floats, third, N_TABLE, width),
-        matrix(integers, 0, N_PLACES, m + n),
-        part(floats, numbers, N_NUMBERS),
-        part(integers, places, N_STATE),
+        *split(floats, (rows, columns), (log, rows), (log, columns), (N_TABLE, width), N_NUMBERS),
+        *split(integers, (N_PLACES, m + n), N_STATE),
     )
 
 

@@ -55,6 +55,7 @@ from drsub_fast._checks import as_count, as_real, as_seed, as_vector
 from drsub_fast._records import Record
 from drsub_fast.engine.dispatch import operation, register
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.parts import split
 from drsub_fast.engine.vector import add_scaled, blend, slope
 
 GradientWork = namedtuple("GradientWork", "grad trial")
@@ -67,7 +68,7 @@ def _default_size(params):
 
 @kernel(memory=True)
 def _default_carve(params, floats, integers):
-    return GradientWork(floats[: params.n], floats[params.n : 2 * params.n])
+    return GradientWork(*split(floats, params.n, params.n))
 
 
 objective_size = operation("objective_size", _default_size)

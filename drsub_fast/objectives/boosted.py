@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.parts import split
 from drsub_fast.objectives.base import Objective, evaluate, objective_carve, objective_size, register_objective
 from drsub_fast.objectives.quadratic import Quadratic, QuadraticParams
 
@@ -44,7 +45,7 @@ def _size(params):
 def _carve(params, floats, integers):
     n = params.n
     inner = objective_carve(params.inner, floats[3 * n :], integers)
-    return BoostedWork(floats[:n], floats[n : 2 * n], floats[2 * n : 3 * n], inner)
+    return BoostedWork(*split(floats, n, n, n), inner)
 
 
 @kernel

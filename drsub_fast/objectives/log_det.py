@@ -22,6 +22,7 @@ from drsub_fast._checks import as_array, as_symmetric
 from drsub_fast._kinds import OBJECTIVES, array, register_kind
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.parts import split
 from drsub_fast.engine.vector import add_scaled, blend
 from drsub_fast.objectives.base import Objective, register_objective
 
@@ -109,8 +110,7 @@ def _size(params):
 @kernel(memory=True)
 def _carve(params, floats, integers):
     n, p = params.n, params.offset.shape[0]
-    matrices = floats[2 * n :].reshape(5, p, p)
-    return SpectralWork(floats[:n], floats[n : 2 * n], matrices[0], matrices[1], matrices[2], matrices[3], matrices[4])
+    return SpectralWork(*split(floats, n, n, (p, p), (p, p), (p, p), (p, p), (p, p)))
 
 
 @kernel(reductions=True)

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from drsub_fast._checks import as_array, as_real, as_vector, one_of
 from drsub_fast._kinds import NUMBER, OBJECTIVES, TEXT, array, register_kind
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.parts import split
 from drsub_fast.engine.vector import add_scaled, blend, dot
 from drsub_fast.objectives.base import Objective, register_objective
 
@@ -41,7 +42,7 @@ def _size(params):
 @kernel(memory=True)
 def _carve(params, floats, integers):
     n, m = params.n, params.rows.shape[0]
-    return LogisticWork(floats[:n], floats[n : 2 * n], floats[2 * n : 2 * n + m], floats[2 * n + m : 2 * n + 2 * m])
+    return LogisticWork(*split(floats, n, n, m, m))
 
 
 @kernel

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from drsub_fast._checks import as_array, as_real, as_sparse, described, require_at_least
 from drsub_fast._kinds import LARGEST, within
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.parts import split
 from drsub_fast.engine.stack import row_of
 from drsub_fast.objectives.base import register_objective
 
@@ -121,8 +122,7 @@ def _maxima_size(params):
 
 @kernel(memory=True)
 def _maxima_carve(params, floats, integers):
-    n = params.n
-    return MaximaWork(floats[:n], floats[n : 2 * n], floats[2 * n : 3 * n])
+    return MaximaWork(*split(floats, params.n, params.n, params.n))
 
 
 @kernel

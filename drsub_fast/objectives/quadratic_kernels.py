@@ -8,7 +8,7 @@ from collections import namedtuple
 
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import part
+from drsub_fast.engine.parts import split
 from drsub_fast.engine.stack import row_of
 from drsub_fast.engine.vector import add_scaled, symmetric_product
 from drsub_fast.objectives.base import register_objective
@@ -77,8 +77,7 @@ def _size(params):
 
 @kernel(memory=True)
 def _carve(params, floats, integers):
-    n = params.h.size
-    return QuadraticWork(part(floats, 0, n), part(floats, n, n))
+    return QuadraticWork(*split(floats, params.h.size, params.h.size))
 
 
 @kernel
@@ -88,8 +87,8 @@ def _factored_size(params):
 
 @kernel(memory=True)
 def _factored_carve(params, floats, integers):
-    n = params.h.size
-    return FactoredQuadraticWork(part(floats, 0, n), part(floats, n, n), part(floats, 2 * n, params.B.shape[1]))
+    n, k = params.B.shape
+    return FactoredQuadraticWork(*split(floats, n, n, k))
 
 
 @kernel

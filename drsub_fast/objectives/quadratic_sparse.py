@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.parts import split
 from drsub_fast.engine.prefetch import prefetch
 from drsub_fast.engine.vector import is_finite
 from drsub_fast.objectives import sparse_steps  # noqa: F401  the operations
@@ -89,14 +90,9 @@ def _size(params):
 @kernel(memory=True)
 def _carve(params, floats, integers):
     n = params.h.size
-    return SparseQuadraticWork(
-        floats[:n],
-        floats[n : 2 * n],
-        floats[2 * n : 3 * n],
-        integers[:n].view(np.uint64),
-        integers[n : 2 * n].view(np.uint64),
-        integers[2 * n : 2 * n + 5],
-    )
+    grad, Hv, product_of = split(floats, n, n, n)
+    places, product_places, state = split(integers, n, n, 5)
+    return SparseQuadraticWork(grad, Hv, product_of, places.view(np.uint64), product_places.view(np.uint64), state)
 
 
 @kernel

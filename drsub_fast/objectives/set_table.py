@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.parts import split
 from drsub_fast.objectives.base import register_objective
 
 TableParams = namedtuple("TableParams", "n values")
@@ -24,9 +25,7 @@ def _table_size(params):
 @kernel(memory=True)
 def _table_carve(params, floats, integers):
     n, size = params.n, params.values.size
-    return TableWork(
-        floats[:n], floats[n : 2 * n], floats[2 * n : 2 * n + size], floats[2 * n + size : 2 * n + size + size // 2]
-    )
+    return TableWork(*split(floats, n, n, size, size // 2))
 
 
 @kernel

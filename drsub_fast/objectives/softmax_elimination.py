@@ -7,7 +7,7 @@ import numpy as np
 
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.lapack import gemm, gesv
-from drsub_fast.engine.parts import matrix, part
+from drsub_fast.engine.parts import split
 from drsub_fast.engine.vector import assign, is_finite
 
 #: D = L - I.
@@ -20,7 +20,7 @@ SoftmaxParams = namedtuple("SoftmaxParams", "D")
 #: ``pivots``, each to be above its ``limit``, so these arrays have three places more. ``value`` is an answer.
 SoftmaxWork = namedtuple(
     "SoftmaxWork",
-    "grad P U scratch weight diagonal base delta limit trial saved pivots value order place moved source items state",
+    "P scratch U grad weight diagonal base delta limit trial saved pivots value order place moved source items state",
 )
 
 # Slots of ``work.state``: rows held, how many of them the base may have above 0, rows of the log, whether all this
@@ -47,30 +47,11 @@ def softmax_size(params):
 @kernel(memory=True)
 def softmax_carve(params, floats, integers):
     n = params.D.shape[0]
-    square = n * n
-    log = 2 * square + (n + 3) * n
-    moved = part(integers, 2 * n, n + 3)
+    order, place, moved, items, state = split(integers, n, n, n + 3, n + 3, 6)
     return SoftmaxWork(
-        part(floats, log, n),
-        matrix(floats, 0, n, n),
-        matrix(floats, 2 * square, n + 3, n),
-        matrix(floats, square, n, n),
-        part(floats, log + n, n + 3),
-        part(floats, log + 2 * n + 3, n),
-        part(floats, log + 3 * n + 3, n),
-        part(floats, log + 4 * n + 3, n + 3),
-        part(floats, log + 5 * n + 6, n + 3),
-        part(floats, log + 6 * n + 9, n),
-        part(floats, log + 7 * n + 9, n),
-        part(floats, log + 8 * n + 9, 4),
-        part(floats, log + 8 * n + 13, 1),
-        part(integers, 0, n),
-        part(integers, n, n),
-        moved,
-        moved,
-        part(integers, 3 * n + 3, n + 3),
-        part(integers, 4 * n + 6, 6),
-    )
+        *split(floats, (n, n), (n, n), (n + 3, n), n, n + 3, n, n, n + 3, n + 3, n, n, 4, 1),
+        order, place, moved, moved, items, state,
+    )  # fmt: skip
 
 
 @kernel(reductions=True, noalias=True, wide=True)

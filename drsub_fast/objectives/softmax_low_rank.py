@@ -7,6 +7,7 @@ import numpy as np
 
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.lapack import gemm, potrf, trsm
+from drsub_fast.engine.parts import split
 from drsub_fast.engine.stack import row_of
 from drsub_fast.engine.vector import assign
 from drsub_fast.objectives.base import register_objective
@@ -20,7 +21,7 @@ LowRankSoftmaxParams = namedtuple("LowRankSoftmaxParams", "B BT")
 #: coordinates.
 LowRankSoftmaxWork = namedtuple(
     "LowRankSoftmaxWork",
-    "grad diagonal trial saved inner weight delta limit pivots T H picked scaled rows U scratch moved source",
+    "grad diagonal trial saved inner weight delta limit pivots T H picked scaled rows scratch U moved source",
 )
 
 #: Coordinates above 1 - _NEAR_ONE are moved there one by one: 1 / (1 - x) would cost them their digits.
@@ -44,30 +45,10 @@ def _low_rank_size(params):
 def _low_rank_carve(params, floats, integers):
     n, k = params.B.shape
     most = _most_near_one(params)
-    square = 7 * n + 13
-    tall = square + k * k
-    near = tall + 3 * n * k
-    log = near + 2 * n * most
-    return LowRankSoftmaxWork(
-        floats[:n],
-        floats[:n],
-        floats[n : 2 * n],
-        floats[2 * n : 3 * n],
-        floats[3 * n : 4 * n],
-        floats[4 * n : 5 * n + 3],
-        floats[5 * n + 3 : 6 * n + 6],
-        floats[6 * n + 6 : 7 * n + 9],
-        floats[7 * n + 9 : square],
-        floats[square:tall].reshape(k, k),
-        floats[tall : tall + n * k].reshape(k, n),
-        floats[tall + n * k : tall + 2 * n * k].reshape(n, k),
-        floats[tall + 2 * n * k : near].reshape(n, k),
-        floats[near : near + n * most].reshape(most, n),
-        floats[log:].reshape(most + 3, n),
-        floats[near + n * most : log].reshape(most, n),
-        integers[: n + 3],
-        integers[n + 3 :],
+    views = split(
+        floats, n, n, n, n, n + 3, n + 3, n + 3, 4, (k, k), (k, n), (n, k), (n, k), (most, n), (most, n), (most + 3, n)
     )
+    return LowRankSoftmaxWork(views[0], *views, *split(integers, n + 3, n + 3))
 
 
 @kernel

@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from drsub_fast._checks import as_array, as_count, as_real, as_seed, as_symmetric, as_vector
 from drsub_fast._records import Record
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.parts import split
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import (
     DRCheck,
@@ -72,7 +73,7 @@ def _size(params):
 def _carve(params, floats, integers):
     n = params.alpha.size
     inner = objective_carve(params.inner, floats[4 * n :], integers)
-    return OrthantWork(floats[:n], floats[n : 2 * n], floats[2 * n : 3 * n], floats[3 * n : 4 * n], inner)
+    return OrthantWork(*split(floats, n, n, n, n), inner)
 
 
 @kernel

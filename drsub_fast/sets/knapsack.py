@@ -24,7 +24,7 @@ from drsub_fast._checks import as_real, as_vector
 from drsub_fast._kinds import LARGEST, NUMBER, SETS, array, register_kind, within
 from drsub_fast.engine.codes import FAILED, OK
 from drsub_fast.engine.jit import kernel, separate
-from drsub_fast.engine.parts import matrix, part
+from drsub_fast.engine.parts import split
 from drsub_fast.engine.select import select
 from drsub_fast.engine.stack import row_of
 from drsub_fast.sets.base import FeasibleSet, register_set
@@ -53,11 +53,8 @@ def _size(params):
 @kernel(memory=True)
 def _carve(params, floats, integers):
     n = params.weights.size
-    least = matrix(floats, 3 * n + 1, params.capacity.size, 3)
-    return KnapsackWork(
-        part(floats, 0, n), part(floats, n, 2 * n + 1), least, part(integers, 0, n).view(np.uint64),
-        part(integers, n, 1),
-    )  # fmt: skip
+    items, calls = split(integers, n, 1)
+    return KnapsackWork(*split(floats, n, 2 * n + 1, (params.capacity.size, 3)), items.view(np.uint64), calls)
 
 
 @kernel

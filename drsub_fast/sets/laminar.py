@@ -37,6 +37,7 @@ from drsub_fast._kinds import SETS, array, register_kind
 from drsub_fast.engine.codes import OK
 from drsub_fast.engine.heap import heapify, pop
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.parts import split
 from drsub_fast.sets.base import register_set
 from drsub_fast.sets.polytope import Polytope
 
@@ -57,9 +58,7 @@ def _size(params):
 @kernel(memory=True)
 def _carve(params, floats, integers):
     n, m = params.items.size, params.capacity.size
-    return LaminarWork(
-        floats[:n], floats[n : n + m], floats[n + m : n + 2 * m], floats[n + 2 * m : n + 3 * m], integers[:n]
-    )
+    return LaminarWork(*split(floats, n, m, m, m), integers)
 
 
 @kernel

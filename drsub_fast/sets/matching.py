@@ -30,6 +30,7 @@ from drsub_fast._checks import as_array, as_count, as_number_or_vector, require_
 from drsub_fast._kinds import COUNT, SETS, array, register_kind
 from drsub_fast.engine.codes import NEEDS_SOLVER, OK
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.parts import split
 from drsub_fast.sets.base import register_set
 from drsub_fast.sets.polytope import Polytope
 
@@ -56,15 +57,7 @@ def _size(params):
 @kernel(memory=True)
 def _carve(params, floats, integers):
     k = params.capacity.size
-    return MatchingWork(
-        floats[:k],
-        floats[k : 2 * k],
-        floats[2 * k : 3 * k],
-        integers[:k],
-        integers[k : 2 * k],
-        integers[2 * k : 3 * k],
-        integers[3 * k :],
-    )
+    return MatchingWork(*split(floats, k, k, k), *split(integers, k, k, k, params.left.size))
 
 
 @kernel

@@ -8,7 +8,7 @@ import numpy as np
 
 from drsub_fast.engine.codes import OK
 from drsub_fast.engine.jit import kernel, separate
-from drsub_fast.engine.parts import matrix, part
+from drsub_fast.engine.parts import split
 from drsub_fast.engine.vector import clip_above
 
 FullyCorrectiveOptions = namedtuple("FullyCorrectiveOptions", "tol")
@@ -48,15 +48,11 @@ def atoms_size(n: int) -> Any:
 def open_atoms(n, floats, integers):
     """Views at the end of the flat arrays."""
     most, room, n_places, n_floats, n_integers = _sizes(n)
-    first, counts = floats.size - n_floats, part(integers, integers.size - n_integers, n_integers)
-    values, places = part(floats, first, room), part(floats, first + room, n_places)
-    first += room + n_places
-    product = part(floats, first, n)
-    Q = matrix(floats, first + n, most, most)
-    M = matrix(floats, first + n + most * most, most, most)
-    v = matrix(floats, first + n + 2 * most * most, 4, most)
-    begin, length = part(counts, 3, most), part(counts, 3 + most, most)
-    return Atoms(values, places, begin, length, product, Q, v[0], v[1], M, v[2], v[3], part(counts, 0, 3))
+    _, values, places, product, Q, M, weight, score, step, spare = split(
+        floats, floats.size - n_floats, room, n_places, n, (most, most), (most, most), most, most, most, most
+    )
+    _, count, begin, length = split(integers, integers.size - n_integers, 3, most, most)
+    return Atoms(values, places, begin, length, product, Q, weight, score, M, step, spare, count)
 
 
 def _entries(atoms, i, n):

@@ -29,7 +29,7 @@ from typing import Any
 from drsub_fast._checks import as_real
 from drsub_fast.engine.codes import NEEDS_SOLVER, OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import matrix, part
+from drsub_fast.engine.parts import split
 from drsub_fast.engine.vector import assign, clip_above, replace, slope
 from drsub_fast.objectives.base import evaluate, gradient_rate, objective_carve, objective_size, prepare
 from drsub_fast.objectives.lazy_gradient import refresh_gradient
@@ -91,19 +91,13 @@ def small_gap(tol, numbers):
 @kernel(memory=True)
 def open_run(objective, feasible_set, n, floats, integers):
     """Views into the flat arrays: loop state, objective workspace, set workspace."""
-    control, numbers = part(integers, 0, N_CONTROL), part(floats, 0, N_NUMBERS)
-    v = matrix(floats, N_NUMBERS, STATE_VECTORS, n)
-    state = State(control, numbers, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7])
-    first_float = N_NUMBERS + STATE_VECTORS * n
     n_floats, n_integers = objective_size(objective)
-    work = objective_carve(objective, part(floats, first_float, n_floats), part(integers, N_CONTROL, n_integers))
-    first_float += n_floats
-    first_integer = N_CONTROL + n_integers
-    set_work = set_carve(
-        feasible_set,
-        part(floats, first_float, floats.size - first_float),
-        part(integers, first_integer, integers.size - first_integer),
-    )
+    rest = floats.size - (N_NUMBERS + STATE_VECTORS * n + n_floats), integers.size - (N_CONTROL + n_integers)
+    views = split(floats, N_NUMBERS, n, n, n, n, n, n, n, n, n_floats, rest[0])
+    control, work_integers, set_integers = split(integers, N_CONTROL, n_integers, rest[1])
+    work = objective_carve(objective, views[-2], work_integers)
+    set_work = set_carve(feasible_set, views[-1], set_integers)
+    state = State(control, *views[:-2])
     return state, work, set_work
 
 

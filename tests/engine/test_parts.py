@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 
 from drsub_fast.engine.jit import compiling, engine, kernel
-from drsub_fast.engine.parts import matrix, part
+from drsub_fast.engine.parts import split
 
 
 @kernel(memory=True)
 def _write(floats, integers, n):
-    first = part(floats, 0, n)
-    grid = matrix(floats, n, 2, n)
-    rest = part(floats, 3 * n, floats.size - 3 * n)
-    counts = part(integers, 1, 2)
+    first, grid, rest = split(floats, n, (2, n), floats.size - 3 * n)
+    _, counts = split(integers, 1, 2)
     for j in range(n):
         first[j] = 1.0 + j
         grid[0, j] = 10.0 + j
@@ -27,12 +25,12 @@ def _write(floats, integers, n):
 @kernel(memory=True)
 def _outlives(n):
     values = np.arange(float(n))
-    return part(values, 1, n - 2)
+    return split(values, 1, n - 2)[1]
 
 
 @kernel(memory=True)
 def _part_of(array):
-    return part(array, 0, 1)
+    return split(array, 1)[0]
 
 
 @pytest.mark.parametrize("compiled", [True, False])
