@@ -21,12 +21,12 @@ registered for the class of that tuple (see `drsub_fast.engine.dispatch`):
 ``contract(params, work, x, v, gamma, value)``
     x = (1 - gamma) x + gamma v, likewise.
 ``exact_step(params, work, x, v, limit, value)``
-    argmax of f(x + gamma (v - x)) over [0, limit], after `prepare` (default: a safeguarded search that
-    evaluates f and leaves the workspace at another point, so that a `contract` that evaluates
+    argmax of f(x + gamma (v - x)) over [0, limit], after `prepare` (default: a search by
+    `derivative_along`, which may leave the workspace at another point, so that a `contract` that evaluates
     anew must follow).
 ``derivative_along(params, work, x, v, gamma)``
-    (value, derivative) of f at x + gamma (v - x), after `prepare`: what the search of the default
-    `exact_step` asks for (default: evaluate there).
+    (value, derivative) of f at x + gamma (v - x), after `prepare`: what the search of `exact_step` asks for
+    (default: evaluate there).
 ``gradient_rate(params, work, v, additive, rate)``
     For objectives whose gradient is affine: writes d(grad)/d(gamma) for the additive step (H v) or the
     gradient at v for the classical one, and returns True (default: False). After `prepare`.
@@ -44,6 +44,7 @@ registered for the class of that tuple (see `drsub_fast.engine.dispatch`):
     (default: no). It uses up the workspace.
 """
 
+import math
 from collections import namedtuple
 from dataclasses import dataclass
 from typing import Any
@@ -113,45 +114,58 @@ def _default_derivative_along(params, work, x, v, gamma):
 
 derivative_along = operation("derivative_along", _default_derivative_along)
 
-#: Pieces of a segment that are looked at for the best one: f need not be concave along it.
-_GRID = 8
+#: Pieces of a segment that are searched for a peak each where f need not be concave along it.
+PIECES = 8
+
+
+@kernel
+def _cubic_peak(low, value_low, slope_low, high, value_high, slope_high):
+    """Maximiser of the cubic through two values and slopes, kept off the ends of the bracket."""
+    width = high - low
+    middle = 0.5 * (low + high)
+    if not (math.isfinite(value_high) and math.isfinite(slope_high)):
+        return middle
+    bend = slope_low + slope_high - 3.0 * (value_high - value_low) / width
+    square = bend * bend - slope_low * slope_high
+    if not square >= 0.0:
+        return middle
+    root = math.sqrt(square)
+    peak = high - width * (root + bend - slope_high) / (slope_low - slope_high + 2.0 * root)
+    if not low + 1e-3 * width < peak < high - 1e-3 * width:
+        return middle
+    return peak
+
+
+@kernel
+def best_step(params, work, x, v, limit, value, pieces):
+    """argmax of f(x + gamma (v - x)) over [0, limit] by values and derivatives, for at most one peak in each piece."""
+    best, best_value = 0.0, value
+    low, value_low, slope_low = 0.0, value, slope(work.grad, v, x)
+    for piece in range(1, pieces + 1):
+        end = limit * piece / pieces
+        value_end, slope_end = derivative_along(params, work, x, v, end)
+        if value_end > best_value:
+            best, best_value = end, value_end
+        if slope_low > 0.0 and not slope_end >= 0.0:
+            high, value_high, slope_high = end, value_end, slope_end
+            for _ in range(60):
+                gamma = _cubic_peak(low, value_low, slope_low, high, value_high, slope_high)
+                trial_value, trial_slope = derivative_along(params, work, x, v, gamma)
+                if trial_value > best_value:
+                    best, best_value = gamma, trial_value
+                if abs(trial_slope) <= 1e-10 * slope_low or high - low <= 1e-14 * limit:
+                    break
+                if trial_slope > 0.0:
+                    low, value_low, slope_low = gamma, trial_value, trial_slope
+                else:
+                    high, value_high, slope_high = gamma, trial_value, trial_slope
+        low, value_low, slope_low = end, value_end, slope_end
+    return best
 
 
 @kernel
 def _default_exact_step(params, work, x, v, limit, value):
-    # f along v - x need not be concave: bracket the best of a few points, then solve
-    # <grad, v - x> = 0 in the bracket by the Illinois method.
-    best, best_value = 0.0, value
-    for i in range(1, _GRID + 1):
-        gamma = limit * i / _GRID
-        trial_value, _ = derivative_along(params, work, x, v, gamma)
-        if trial_value > best_value:
-            best, best_value = gamma, trial_value
-    low = max(0.0, best - limit / _GRID)
-    high = min(limit, best + limit / _GRID)
-    _, slope_low = derivative_along(params, work, x, v, low)
-    _, slope_high = derivative_along(params, work, x, v, high)
-    if not (slope_low > 0.0 and slope_high < 0.0):
-        return best
-    side = 0
-    for _ in range(60):
-        gamma = (low * slope_high - high * slope_low) / (slope_high - slope_low)
-        trial_value, trial_slope = derivative_along(params, work, x, v, gamma)
-        if trial_value > best_value:
-            best, best_value = gamma, trial_value
-        if trial_slope == 0.0 or high - low <= 1e-15 * limit:
-            break
-        if trial_slope > 0.0:
-            low, slope_low = gamma, trial_slope
-            if side == 1:
-                slope_high *= 0.5
-            side = 1
-        else:
-            high, slope_high = gamma, trial_slope
-            if side == -1:
-                slope_low *= 0.5
-            side = -1
-    return best
+    return best_step(params, work, x, v, limit, value, PIECES)
 
 
 #: Halvings after which a bracket is below the last place of its ends.

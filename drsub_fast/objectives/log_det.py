@@ -24,7 +24,7 @@ from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import split
 from drsub_fast.engine.vector import add_scaled, blend
-from drsub_fast.objectives.base import Objective, register_objective
+from drsub_fast.objectives.base import Objective, best_step, register_objective
 
 DenseParams = namedtuple("DenseParams", "n matrices offset shift")
 FactorParams = namedtuple("FactorParams", "n factors offset shift")
@@ -209,15 +209,15 @@ def _contract(params, work, x, v, gamma, value):
 
 
 @kernel
-def _slope(work, gamma):
-    """d f / d gamma at M + gamma (end - M), -inf where that is singular."""
+def _derivative_along(params, work, x, v, gamma):
     M, end, L, W = work.M, work.end, work.L, work.W
     p = M.shape[0]
     for r in range(p):
         for s in range(r + 1):
             W[r, s] = M[r, s] + gamma * (end[r, s] - M[r, s])
-    if _cholesky(W, L) == -math.inf:
-        return -math.inf
+    log_det = _cholesky(W, L)
+    if log_det == -math.inf:
+        return log_det, -math.inf
     _invert(L, work.K)
     _gram(work.K, W)
     total = 0.0
@@ -225,36 +225,12 @@ def _slope(work, gamma):
         for s in range(r):
             total += 2.0 * W[r, s] * (end[r, s] - M[r, s])
         total += W[r, r] * (end[r, r] - M[r, r])
-    return total
+    return log_det - params.shift, total
 
 
 @kernel
 def _exact_step(params, work, x, v, limit, value):
-    # The slope falls along the segment: secant steps of the Illinois kind, halving while the end is singular.
-    low, high = 0.0, limit
-    slope_low, slope_high = _slope(work, low), _slope(work, high)
-    if not slope_low > 0.0:
-        return 0.0
-    if slope_high >= 0.0:
-        return limit
-    side = 0
-    for _ in range(60):
-        if slope_high == -math.inf:
-            gamma = 0.5 * (low + high)
-        else:
-            gamma = (low * slope_high - high * slope_low) / (slope_high - slope_low)
-        slope = _slope(work, gamma)
-        if slope == 0.0 or high - low <= 1e-14 * limit:
-            break
-        if slope > 0.0:
-            low, slope_low = gamma, slope
-            slope_high *= 0.5 if side == 1 else 1.0
-            side = 1
-        else:
-            high, slope_high = gamma, slope
-            slope_low *= 0.5 if side == -1 else 1.0
-            side = -1
-    return gamma
+    return best_step(params, work, x, v, limit, value, 1)  # f is concave
 
 
 register_objective(
@@ -267,6 +243,7 @@ register_objective(
     advance=_advance,
     contract=_contract,
     exact_step=_exact_step,
+    derivative_along=_derivative_along,
 )
 register_objective(DenseParams, weighted_sum=_dense_sum, inner_products=_dense_inner)
 register_objective(FactorParams, weighted_sum=_factor_sum, inner_products=_factor_inner)

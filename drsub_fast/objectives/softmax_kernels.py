@@ -1,14 +1,11 @@
 """Softmax extensions: the operations of an objective, by what `softmax_rows` holds (see `softmax`)."""
 
-import math
-
 import numpy as np
 
 from drsub_fast.engine.jit import kernel, separate
 from drsub_fast.engine.stack import row_of
-from drsub_fast.engine.vector import assign, slope
 from drsub_fast.objectives import lazy_gradient  # noqa: F401  the operations
-from drsub_fast.objectives.base import derivative_along, register_objective
+from drsub_fast.objectives.base import PIECES, best_step, register_objective
 from drsub_fast.objectives.softmax_elimination import (
     CURRENT,
     HELD,
@@ -29,9 +26,6 @@ from drsub_fast.objectives.softmax_rows import (
 
 # What `_run_task` is asked for: evaluate, advance, the rows of P of given coordinates, increase, refresh, final value.
 _EVALUATE, _ADVANCE, _HOLD, _INCREASE, _REFRESH, _FINAL_VALUE = range(6)
-
-#: Pieces of the segment searched for a peak each, along directions of mixed signs.
-_PIECES = 8
 
 #: Coordinates from which on increases leave bounds (time without them to that with them: n = 64 0.98, 128 1.02,
 #: 256 1.12, 512 1.28, 1024 1.45), and rows made at once (n = 1024: 16 at once 23 ms of a run, 32 17, 64 19).
@@ -129,63 +123,18 @@ def _coordinate_maximum(params, work, x, i, upper):
 
 
 @kernel
-def _cubic_peak(low, value_low, slope_low, high, value_high, slope_high):
-    """Maximiser of the cubic through two values and slopes, kept off the ends of the bracket."""
-    width = high - low
-    middle = 0.5 * (low + high)
-    if not (math.isfinite(value_high) and math.isfinite(slope_high)):
-        return middle
-    bend = slope_low + slope_high - 3.0 * (value_high - value_low) / width
-    square = bend * bend - slope_low * slope_high
-    if not square >= 0.0:
-        return middle
-    root = math.sqrt(square)
-    peak = high - width * (root + bend - slope_high) / (slope_low - slope_high + 2.0 * root)
-    if not low + 1e-3 * width < peak < high - 1e-3 * width:
-        return middle
-    return peak
-
-
-@kernel
-def best_step(params, work, x, v, limit, value):
-    """argmax of f(x + gamma (v - x)) over [0, limit], by values and derivatives; the gradient stays that at x."""
-    grad, saved = work.grad, work.saved
-    assign(saved, grad)
-    start_slope = slope(grad, v, x)
+def best_step_along(params, work, x, v, limit, value):
+    """`best_step`: f is concave along directions of one sign; along others it may have several peaks."""
     rises = falls = False
     for j in range(x.size):
         rises = rises or v[j] > x[j]
         falls = falls or v[j] < x[j]
-    # f is concave along directions of one sign; along others it may have several peaks, one per piece.
-    pieces = _PIECES if rises and falls else 1
-    best, best_value = 0.0, value
-    low, value_low, slope_low = 0.0, value, start_slope
-    for piece in range(1, pieces + 1):
-        end = limit * piece / pieces
-        value_end, slope_end = derivative_along(params, work, x, v, end)
-        if value_end > best_value:
-            best, best_value = end, value_end
-        if slope_low > 0.0 and not slope_end >= 0.0:
-            high, value_high, slope_high = end, value_end, slope_end
-            for _ in range(60):
-                gamma = _cubic_peak(low, value_low, slope_low, high, value_high, slope_high)
-                trial_value, trial_slope = derivative_along(params, work, x, v, gamma)
-                if trial_value > best_value:
-                    best, best_value = gamma, trial_value
-                if abs(trial_slope) <= 1e-10 * slope_low or high - low <= 1e-14 * limit:
-                    break
-                if trial_slope > 0.0:
-                    low, value_low, slope_low = gamma, trial_value, trial_slope
-                else:
-                    high, value_high, slope_high = gamma, trial_value, trial_slope
-        low, value_low, slope_low = end, value_end, slope_end
-    assign(grad, saved)
-    return best
+    return best_step(params, work, x, v, limit, value, PIECES if rises and falls else 1)
 
 
 @kernel
 def _exact_step(params, work, x, v, limit, value):
-    gamma = best_step(params, work, x, v, limit, value)
+    gamma = best_step_along(params, work, x, v, limit, value)
     work.state[CURRENT] = 0  # it describes a trial point
     return gamma
 
