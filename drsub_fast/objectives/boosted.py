@@ -72,21 +72,15 @@ register_objective(
 class Boosted(Objective):
     """F for any f, counted from f(0) where that is finite."""
 
-    n: int
-    unit_box: Any
-    compiled: Any
-
     f: Any
 
     def __init__(self, f: Objective) -> None:
-        self.n, self.f = f.n, f
-        self.unit_box, self.compiled = f.unit_box, f.compiled
-        self.finite_at_zero = f.finite_at_zero
+        self.f, self.unit_box, self.compiled, self.finite_at_zero = f, f.unit_box, f.compiled, f.finite_at_zero
         base = float(f.value(np.zeros(f.n))) if f.finite_at_zero else 0.0
         points, weights = np.polynomial.legendre.leggauss(POINTS)
         points = 0.5 * (points + 1.0)
         params_class = BoostedParams if f.compiled else InterpretedBoostedParams
-        self._params = params_class(f.n, f.params, points, 0.5 * weights * np.exp(points - 1.0), base)
+        super().__init__(f.n, params_class(f.n, f.params, points, 0.5 * weights * np.exp(points - 1.0), base))
 
     def __repr__(self) -> str:
         return f"Boosted({self.f!r})"

@@ -284,8 +284,6 @@ class Spectral(Objective):
     array([0.5, 0.5, 1. ])
     """
 
-    n: int
-
     def __init__(
         self, matrices: ArrayLike | None = None, *, factors: ArrayLike | None = None, offset: ArrayLike | None = None
     ) -> None:
@@ -294,11 +292,10 @@ class Spectral(Objective):
         data = as_array(factors, "factors", 2) if matrices is None else _as_semidefinite_stack(matrices)
         if not data.size:
             raise ValueError(f"no data: shape {data.shape}")
-        self.n, p = data.shape[:2]
+        n, p = data.shape[:2]
         self._has_offset = self.finite_at_zero = offset is not None
-        offset, shift = _as_offset(offset, p)
         params_class = FactorParams if matrices is None else DenseParams
-        self._params = params_class(self.n, data, offset, shift)
+        super().__init__(n, params_class(n, data, *_as_offset(offset, p)))
 
     def __repr__(self) -> str:
         return f"Spectral(n={self.n}, p={len(self._params.offset)})"

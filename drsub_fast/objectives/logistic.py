@@ -178,8 +178,6 @@ class LogisticNonconvex(Objective):
     (-0.6931, 0.3333)
     """
 
-    n: int
-
     y: NDArray[np.float64]
 
     def __init__(
@@ -198,14 +196,9 @@ class LogisticNonconvex(Objective):
         if odd.size:
             raise ValueError(f"y[{odd[0]}] = {y[odd[0]]:g}: labels are +1 and -1")
         capped = one_of(regularizer, "regularizer", ("smooth", "capped")) == "capped"
-        self.n = Z.shape[1]
-        self._params = LogisticParams(
-            self.n,
-            Z * y[:, None],
-            as_real(weight, "weight", lower=0.0),
-            as_real(gamma, "gamma", lower=0.0, strict=True),
-            capped,
-        )
+        weight, gamma = as_real(weight, "weight", lower=0.0), as_real(gamma, "gamma", lower=0.0, strict=True)
+        n = Z.shape[1]
+        super().__init__(n, LogisticParams(n, Z * y[:, None], weight, gamma, capped))
 
     def __repr__(self) -> str:
         return f"LogisticNonconvex(n={self.n}, m={len(self._params.rows)})"

@@ -15,7 +15,6 @@ gain, so a coordinate that the clip stops from moving has its optimum within eps
 
 import math
 from collections import namedtuple
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,21 +112,14 @@ class MeanField(Objective):
     (0.0, 2.09)
     """
 
-    n: int
-    compiled: Any
-    declared: Any
-
     unit_box = True
 
     def __init__(self, extension: Multilinear) -> None:
         if not isinstance(extension, Multilinear):
             raise TypeError(f"extension must be a Multilinear, got {type(extension).__name__}")
-        self.n = extension.n
-        self.extension = extension
-        self.compiled = extension.compiled
-        self.declared = extension.declared
+        self.extension, self.compiled, self.declared = extension, extension.compiled, extension.declared
         params_class = MeanFieldParams if self.compiled else InterpretedMeanFieldParams
-        self._params = params_class(self.n, extension.params)
+        super().__init__(extension.n, params_class(extension.n, extension.params))
 
     def __repr__(self) -> str:
         return f"MeanField({self.extension!r})"

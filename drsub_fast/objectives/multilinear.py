@@ -299,8 +299,6 @@ class MaximaExtension(Multilinear):
     ``utilities`` are those of a FLID model, whose linear part is utilities - W 1; None otherwise.
     """
 
-    n: int
-
     linear: Any
     utilities: Any
 
@@ -390,9 +388,8 @@ class TableExtension(Multilinear):
         n = values.size.bit_length() - 1
         if n < 1 or values.size != 1 << n:
             raise ValueError(f"values has {values.size} entries, expected 2^n for n >= 1 items")
-        self.n = n
-        self._params = set_table.TableParams(n, values)
         set_table.require_submodular(values, n)
+        self.n, self._params = n, set_table.TableParams(n, values)
 
     @property
     def values(self) -> NDArray[np.float64]:

@@ -45,18 +45,15 @@ class NonnegativePCA(Objective):
     (2.5, False)
     """
 
-    n: int
-
     def __init__(self, Z: ArrayLike) -> None:
         self.Z = Z = as_array(Z, "Z", 2)
         if not Z.size:
             raise ValueError(f"Z is empty: shape {Z.shape}")
-        self.n = Z.shape[1]
         # The kernels of quadratics only need a symmetric matrix.
         with np.errstate(over="ignore", invalid="ignore"):
             H = Z.T @ Z / len(Z)
         require_finite(H, "Z'Z / m")
-        self._params = QuadraticParams(H, np.zeros(self.n), 0.0)
+        super().__init__(len(H), QuadraticParams(H, np.zeros(len(H)), 0.0))
 
     def __repr__(self) -> str:
         return f"NonnegativePCA(n={self.n})"

@@ -67,8 +67,6 @@ class Quadratic(Objective):
     array([0. , 0.5])
     """
 
-    n: int
-
     def __init__(
         self,
         H: Any = None,
@@ -84,17 +82,17 @@ class Quadratic(Objective):
             raise TypeError("h is missing: the linear term, a vector")
         c = as_real(c, "c")
         if factor is not None:
-            self._params = _factored_params(factor, diagonal, h, c)
+            params = _factored_params(factor, diagonal, h, c)
         elif diagonal is not None:
             raise TypeError("diagonal goes with factor; add it to H")
         elif scipy.sparse.issparse(H):
-            self._params = _sparse_params(H, h, c)
+            params = _sparse_params(H, h, c)
         else:
             H = as_symmetric(H, "H")
             h = as_vector(h, "h", n=len(H))
             _refuse_positive(H, lambda place: np.unravel_index(place, H.shape))
-            self._params = QuadraticParams(H, h, c)
-        self.n = self._params.h.size
+            params = QuadraticParams(H, h, c)
+        self.n, self._params = params.h.size, params
 
     def __repr__(self) -> str:
         if self.factor is not None:

@@ -134,9 +134,6 @@ class Softmax(Objective):
     array([ 1. , -0.5])
     """
 
-    unit_box: Any
-    n: int
-
     def __init__(self, L: ArrayLike | None = None, *, factor: ArrayLike | None = None, unit_box: bool = True) -> None:
         if (L is None) == (factor is None):
             raise TypeError("Softmax needs either L or factor=B")
@@ -148,17 +145,15 @@ class Softmax(Objective):
             B = _checks.as_array(factor, "factor", 2)
             if 0 in B.shape:
                 raise ValueError(f"factor is empty: shape {B.shape}")
-            self.n, k = B.shape
-            if _keeps_factor(self.n, k, self.unit_box):
-                self._params = LowRankSoftmaxParams(B, np.ascontiguousarray(B.T))
+            if _keeps_factor(*B.shape, self.unit_box):
+                super().__init__(len(B), LowRankSoftmaxParams(B, np.ascontiguousarray(B.T)))
                 return
             with np.errstate(over="ignore", invalid="ignore"):
                 L = B @ B.T
             _checks.require_finite(L, "the kernel B B'")
         else:
             L = _as_kernel(L)
-        self.n = len(L)
-        self._params = SoftmaxParams(L - np.eye(self.n))
+        super().__init__(len(L), SoftmaxParams(L - np.eye(len(L))))
 
     @classmethod
     def from_features(
@@ -313,12 +308,9 @@ class Softmax(Objective):
             return None
         if low is None or not active.any():
             return 0.0
-        high = self._gradient_at_zero()
+        high = self.gradient(np.zeros(self.n))
         least = np.maximum(np.maximum(low, -high), 0.0) ** 2
         return float(least[active].min())
-
-    def _gradient_at_zero(self):
-        return self.gradient(np.zeros(self.n))
 
 
 def _stack(L=None, factor=None, unit_box=True):

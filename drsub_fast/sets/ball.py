@@ -139,21 +139,15 @@ class Ball(FeasibleSet):
     array([4., 3., 0.])
     """
 
-    n: int
-
     radius: float
 
     def __init__(self, radius: float, n: int | None = None, upper: ArrayLike | None = None) -> None:
         self.radius = as_real(radius, "radius", lower=0.0)
-        if upper is None:
-            if n is None:
-                raise ValueError("give the number of variables n, or upper bounds")
-            upper = np.full(as_count(n, "n", lower=1), self.radius)
-        else:
-            upper = as_vector(upper, "upper", n=None if n is None else as_count(n, "n", lower=1), lower=0.0)
-        self._upper = np.minimum(upper, self.radius)
-        self.n = upper.size
-        self._params = BallParams(self.radius, self.n)
+        if n is None and upper is None:
+            raise ValueError("give the number of variables n, or upper bounds")
+        n = None if n is None else as_count(n, "n", lower=1)
+        upper = np.full(n, self.radius) if upper is None else as_vector(upper, "upper", n=n, lower=0.0)
+        super().__init__(BallParams(self.radius, upper.size), np.minimum(upper, self.radius))
 
     def __repr__(self) -> str:
         return f"Ball(radius={self.radius:g}, n={self.n})"

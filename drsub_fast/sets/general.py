@@ -94,8 +94,6 @@ class GeneralPolytope(FeasibleSet):
     0.571
     """
 
-    n: int
-
     b: NDArray[np.float64]
     A_eq: Any
     b_eq: NDArray[np.float64]

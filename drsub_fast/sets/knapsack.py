@@ -295,23 +295,20 @@ class DisjointKnapsacks(FeasibleSet):
     ``upper`` (n,).
     """
 
-    n: int
-    is_down_closed: bool
-
     groups: Any
     weights: Any
     capacities: Any
 
     def __init__(self, groups: Any, weights: Any, capacities: Any, upper: Any, equality: bool = False) -> None:
-        self.n, self.is_down_closed = groups.size, not equality
+        self.is_down_closed = not equality
         self.groups, self.weights, self.capacities = groups, weights, capacities
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             alone = np.where(weights > 0.0, capacities[groups] / weights, np.inf)
-        self._upper = np.minimum(upper, alone)
         sizes = np.bincount(groups, minlength=capacities.size)
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         members = np.argsort(groups, kind="stable").astype(np.int64)
-        self._params = KnapsackParams(members, start, weights, capacities, int(equality))
+        params = KnapsackParams(members, start, weights, capacities, int(equality))
+        super().__init__(params, np.minimum(upper, alone))
 
     def constraints_hold(self, x: NDArray[np.float64], tol: float) -> bool:
         loads, sizes = self._loads(x), self._loads(np.abs(x))

@@ -186,8 +186,6 @@ class Polytope(FeasibleSet):
     array([2., 0.])
     """
 
-    n: int
-
     m: Any
     b: NDArray[np.float64]
 
