@@ -119,47 +119,36 @@ PIECES = 8
 
 
 @kernel
-def _cubic_peak(low, value_low, slope_low, high, value_high, slope_high):
-    """Maximiser of the cubic through two values and slopes, kept off the ends of the bracket."""
-    width = high - low
-    middle = 0.5 * (low + high)
-    if not (math.isfinite(value_high) and math.isfinite(slope_high)):
-        return middle
-    bend = slope_low + slope_high - 3.0 * (value_high - value_low) / width
-    square = bend * bend - slope_low * slope_high
-    if not square >= 0.0:
-        return middle
-    root = math.sqrt(square)
-    peak = high - width * (root + bend - slope_high) / (slope_low - slope_high + 2.0 * root)
-    if not low + 1e-3 * width < peak < high - 1e-3 * width:
-        return middle
-    return peak
-
-
-@kernel
 def best_step(params, work, x, v, limit, value, pieces):
     """argmax of f(x + gamma (v - x)) over [0, limit] by values and derivatives, for at most one peak in each piece."""
     best, best_value = 0.0, value
-    low, value_low, slope_low = 0.0, value, slope(work.grad, v, x)
+    low, slope_low = 0.0, slope(work.grad, v, x)
     for piece in range(1, pieces + 1):
         end = limit * piece / pieces
         value_end, slope_end = derivative_along(params, work, x, v, end)
         if value_end > best_value:
             best, best_value = end, value_end
         if slope_low > 0.0 and not slope_end >= 0.0:
-            high, value_high, slope_high = end, value_end, slope_end
+            # <grad, v - x> = 0 by the Illinois method.
+            high, slope_high, small, side = end, slope_end, 1e-10 * slope_low, 0
             for _ in range(60):
-                gamma = _cubic_peak(low, value_low, slope_low, high, value_high, slope_high)
+                gamma = 0.5 * (low + high)
+                if math.isfinite(slope_high):
+                    gamma = (low * slope_high - high * slope_low) / (slope_high - slope_low)
                 trial_value, trial_slope = derivative_along(params, work, x, v, gamma)
                 if trial_value > best_value:
                     best, best_value = gamma, trial_value
-                if abs(trial_slope) <= 1e-10 * slope_low or high - low <= 1e-14 * limit:
+                if abs(trial_slope) <= small or high - low <= 1e-14 * limit:
                     break
                 if trial_slope > 0.0:
-                    low, value_low, slope_low = gamma, trial_value, trial_slope
+                    low, slope_low = gamma, trial_slope
+                    slope_high *= 0.5 if side == 1 else 1.0
+                    side = 1
                 else:
-                    high, value_high, slope_high = gamma, trial_value, trial_slope
-        low, value_low, slope_low = end, value_end, slope_end
+                    high, slope_high = gamma, trial_slope
+                    slope_low *= 0.5 if side == -1 else 1.0
+                    side = -1
+        low, slope_low = end, slope_end
     return best
 
 
