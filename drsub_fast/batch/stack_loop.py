@@ -14,7 +14,7 @@ from collections import namedtuple
 from drsub_fast.engine.codes import OK, PAUSED, SOLVED
 from drsub_fast.engine.dispatch import operation, register
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.stack import problem_at, row_of
+from drsub_fast.engine.stack import own, problem_at, row_of
 from drsub_fast.engine.vector import assign
 from drsub_fast.objectives.base import evaluate, is_dr_submodular, is_nonnegative
 from drsub_fast.sets.base import lmo
@@ -39,7 +39,7 @@ Answers = namedtuple("Answers", "x value fw_gap upper_bound code n_iter n_lmo tr
 
 @kernel(memory=True)
 def _frank_wolfe_at(stack, i):
-    return FrankWolfeOptions(stack.step_size, stack.tol, stack.scale[row_of(stack.scale, i)])
+    return FrankWolfeOptions(stack.step_size, stack.tol, own(stack.scale, i))
 
 
 @kernel(memory=True)

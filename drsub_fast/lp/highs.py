@@ -72,7 +72,6 @@ _BY_STEPS = {
     "dual_feasibility_tolerance": _PDLP_TOLERANCE,
     "primal_feasibility_tolerance": _PDLP_TOLERANCE,
 }
-_BASIC = int(_core.HighsBasisStatus.kBasic)
 _COLUMN_WISE, _MAXIMIZE, _NO_LIMIT = 1, -1, 2_147_483_647
 # A refinement that moves a value by more than this, relative, is no refinement.
 _REFINEMENT = 1e-6
@@ -81,6 +80,26 @@ _REFINEMENT = 1e-6
 def _require(status, what):
     if status != _core.HighsStatus.kOk:
         raise OracleError(f"HiGHS refused the {what} of the linear program ({status.name})", status.name)
+
+
+def _set(model, options):
+    for name, value in options.items():
+        _require(model.setOptionValue(name, value), f"option {name}")
+
+
+def _model_of(cost, lower, upper, row_lower, row_upper, matrix, integer, options):
+    """A model that maximises; ``matrix`` by columns, ``integer`` (n,) where variables are."""
+    m, n = matrix.shape
+    model = _Model()
+    _set(model, options)
+    _require(
+        model.passModel(
+            n, m, matrix.nnz, _COLUMN_WISE, _MAXIMIZE, 0.0, cost, lower, upper, row_lower, row_upper,
+            matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data, integer.astype(np.int32),
+        ),
+        "model",
+    )  # fmt: skip
+    return model
 
 
 class HighsOracle:
@@ -160,26 +179,7 @@ class HighsOracle:
         self._has_solved = False
         self._pause, self._to_skip = 0, 0
         self._may_go_by_steps, self._by_steps = True, False
-        self._model = _Model()
-        self._set(_OPTIONS)
-        _require(
-            self._model.passModel(
-                n,
-                m,
-                matrix.nnz,
-                _COLUMN_WISE,
-                _MAXIMIZE,
-                0.0,
-                np.zeros(n),
-                *self._range,
-                *self._sides,
-                matrix.indptr.astype(np.int32),
-                matrix.indices.astype(np.int32),
-                matrix.data,
-                np.zeros(n, dtype=np.int32),
-            ),
-            "model",
-        )
+        self._model = _model_of(np.zeros(n), *self._range, *self._sides, matrix, np.zeros(n), _OPTIONS)
 
     def _scaled_rows(self):
         """The matrix in units of columns and rows, without what is nothing beside its row, and the rows' units."""
@@ -312,17 +312,13 @@ class HighsOracle:
 
     def _run_by(self, options):
         """Solves the program anew by another method."""
-        self._set(options)
+        _set(self._model, options)
         # HiGHS keeps the simplex's factors, and would go on with them from the basis that another method has left: up
         # to 1.16 it ends in errors ("excessive primal values") and memory faults then.
         _require(self._model.clearSolver(), "new beginning")
         statuses = self._run_once()
-        self._set({name: _OPTIONS[name] for name in options})
+        _set(self._model, {name: _OPTIONS[name] for name in options})
         return statuses
-
-    def _set(self, options):
-        for name, value in options.items():
-            _require(self._model.setOptionValue(name, value), f"option {name}")
 
     def _run_once(self):
         status = self._model.run()
@@ -440,28 +436,18 @@ def maximize_mixed_integer(
     MixedIntegerAnswer
         The bound holds up to HiGHS's tolerances (1e-6 on the rows and on integrality).
     """
-    matrix = scipy.sparse.csc_matrix(rows)
-    m, n = matrix.shape
-    model = _Model()
     options = {"output_flag": False, "mip_rel_gap": relative_gap, "mip_abs_gap": absolute_gap}
     if time_limit is not None:
         options["time_limit"] = time_limit
     if max_nodes is not None:
         options["mip_max_nodes"] = max_nodes
-    for name, value in options.items():
-        _require(model.setOptionValue(name, value), f"option {name}")
-    _require(
-        model.passModel(
-            n, m, matrix.nnz, _COLUMN_WISE, _MAXIMIZE, 0.0, cost, np.zeros(n), upper, row_lower, row_upper,
-            matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data, integer.astype(np.int32),
-        ),
-        "model",
-    )  # fmt: skip
+    lower, matrix = np.zeros(cost.size), scipy.sparse.csc_matrix(rows)
+    model = _model_of(cost, lower, upper, row_lower, row_upper, matrix, integer, options)
     run_status = model.run()
     status = model.modelStatusToString(model.getModelStatus())
     if run_status == _core.HighsStatus.kError:
         raise OracleError(f"the mixed-integer program ended with HiGHS's status '{status}' ({run_status.name})", status)
     info = model.getInfo()
     solution = model.getSolution()
-    x = np.fromiter(solution.col_value, np.float64, n) if solution.value_valid else None
+    x = np.fromiter(solution.col_value, np.float64, cost.size) if solution.value_valid else None
     return MixedIntegerAnswer(status, x, float(info.mip_dual_bound), int(info.mip_node_count))

@@ -22,7 +22,7 @@ from drsub_fast._checks import as_array, as_real, as_sparse, described, require_
 from drsub_fast._kinds import LARGEST, within
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import split
-from drsub_fast.engine.stack import row_of
+from drsub_fast.engine.stack import own
 from drsub_fast.objectives.base import register_objective
 
 
@@ -182,11 +182,7 @@ def _maxima_is_nonnegative(params, work, upper):
 @kernel(memory=True)
 def _maxima_at(stack, i):
     return MaximaParams(
-        stack.n,
-        stack.linear[row_of(stack.linear, i)],
-        stack.pointers[row_of(stack.pointers, i)],
-        stack.items[row_of(stack.items, i)],
-        stack.weights[row_of(stack.weights, i)],
+        stack.n, own(stack.linear, i), own(stack.pointers, i), own(stack.items, i), own(stack.weights, i)
     )
 
 

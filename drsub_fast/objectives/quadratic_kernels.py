@@ -9,7 +9,7 @@ from collections import namedtuple
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import split
-from drsub_fast.engine.stack import row_of
+from drsub_fast.engine.stack import own
 from drsub_fast.engine.vector import add_scaled, symmetric_product
 from drsub_fast.objectives.base import register_objective
 
@@ -186,17 +186,12 @@ def _dense_shift(params, work, x, i, change, unit, value):
 
 @kernel(memory=True)
 def _problem_at(stack, i):
-    return QuadraticParams(stack.H[row_of(stack.H, i)], stack.h[row_of(stack.h, i)], stack.c[row_of(stack.c, i)])
+    return QuadraticParams(own(stack.H, i), own(stack.h, i), own(stack.c, i))
 
 
 @kernel(memory=True)
 def _factored_problem_at(stack, i):
-    return FactoredQuadraticParams(
-        stack.B[row_of(stack.B, i)],
-        stack.d[row_of(stack.d, i)],
-        stack.h[row_of(stack.h, i)],
-        stack.c[row_of(stack.c, i)],
-    )
+    return FactoredQuadraticParams(own(stack.B, i), own(stack.d, i), own(stack.h, i), own(stack.c, i))
 
 
 register_objective(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from drsub_fast.engine.jit import kernel, separate
-from drsub_fast.engine.stack import row_of
+from drsub_fast.engine.stack import own
 from drsub_fast.objectives import lazy_gradient  # noqa: F401  the operations
 from drsub_fast.objectives.base import PIECES, best_step, register_objective
 from drsub_fast.objectives.softmax_elimination import (
@@ -170,7 +170,7 @@ def _is_nonnegative(params, work, upper):
 
 @kernel(memory=True)
 def _problem_at(stack, i):
-    return SoftmaxParams(stack.D[row_of(stack.D, i)])
+    return SoftmaxParams(own(stack.D, i))
 
 
 register_objective(

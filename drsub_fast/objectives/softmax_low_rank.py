@@ -8,7 +8,7 @@ import numpy as np
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.lapack import gemm, potrf, trsm
 from drsub_fast.engine.parts import split
-from drsub_fast.engine.stack import row_of
+from drsub_fast.engine.stack import own
 from drsub_fast.engine.vector import assign
 from drsub_fast.objectives.base import register_objective
 from drsub_fast.objectives.softmax_elimination import NOISE, eliminate
@@ -158,7 +158,7 @@ def _low_rank_is_nonnegative(params, work, upper):
 
 @kernel(memory=True)
 def _low_rank_problem_at(stack, i):
-    return LowRankSoftmaxParams(stack.B[row_of(stack.B, i)], stack.BT[row_of(stack.BT, i)])
+    return LowRankSoftmaxParams(own(stack.B, i), own(stack.BT, i))
 
 
 register_objective(

@@ -160,13 +160,13 @@ class Ball(FeasibleSet):
         return x * (self.radius / norm) if norm > self.radius else x
 
     def diameter(self, upper: ArrayLike | None = None) -> float:
-        u = self._upper if upper is None else self._clipped(upper)
+        u = self._clipped(upper)
         return float(min(np.linalg.norm(u), math.sqrt(2.0) * self.radius))
 
     def spread(self, cost: ArrayLike, upper: ArrayLike | None = None) -> float:
         # |x - y| <= sqrt(2) radius for points without a common part.
         cost = as_vector(cost, "cost", n=self.n, lower=0.0)
-        u = self._upper if upper is None else self._clipped(upper)
+        u = self._clipped(upper)
         return float(cost @ Ball(math.sqrt(2.0) * self.radius, upper=u).lmo(cost))
 
     def violation(self, x: NDArray[np.float64]) -> str:

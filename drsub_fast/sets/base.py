@@ -250,7 +250,7 @@ class FeasibleSet:
         direction = as_vector(direction, "direction", n=self.n)
         if time_limit is not None:
             time_limit = as_real(time_limit, "time_limit", lower=0.0)
-        bound = self._upper if upper is None else self._clipped(upper)
+        bound = self._clipped(upper)
         v = np.empty(self.n)
         status = _lmo_once(self.params(), direction, bound, v)
         if status == FAILED:
@@ -300,7 +300,7 @@ class FeasibleSet:
         >>> ds.Budget(2.0, [1.0] * 50).diameter()
         2.0
         """
-        u = self._upper if upper is None else self._clipped(upper)
+        u = self._clipped(upper)
         return float(np.sqrt(self.spread(u, u)))
 
     def spread(self, cost: ArrayLike, upper: ArrayLike | None = None) -> float:
@@ -325,11 +325,16 @@ class FeasibleSet:
         5.0
         """
         cost = as_vector(cost, "cost", n=self.n, lower=0.0)
-        u = self._upper if upper is None else self._clipped(upper)
+        u = self._clipped(upper)
         return float(2.0 * (cost @ self.lmo(cost, 0.5 * u)))
 
     def _clipped(self, upper):
-        """A user's tighter bound, checked, and never above the set's own; u - x may be negative by rounding."""
+        """A user's tighter bound, checked, and never above the set's own, which None means.
+
+        u - x may be negative by rounding.
+        """
+        if upper is None:
+            return self._upper
         upper = as_vector(upper, "upper", n=self.n)
         slack = 1e-9 * np.maximum(np.abs(self._lower), np.abs(self._upper))
         below = upper < self._lower - slack

@@ -9,7 +9,7 @@ from drsub_fast._checks import as_vector
 from drsub_fast._kinds import LARGEST, SETS, array, register_kind, within
 from drsub_fast.engine.codes import OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.stack import row_of
+from drsub_fast.engine.stack import own
 from drsub_fast.sets.base import FeasibleSet, register_set
 
 BoxParams = namedtuple("BoxParams", "upper")
@@ -31,7 +31,7 @@ def _project(params, work, y, upper, out):
 
 @kernel(memory=True)
 def _problem_at(stack, i):
-    return BoxParams(stack.upper[row_of(stack.upper, i)])
+    return BoxParams(own(stack.upper, i))
 
 
 register_set(BoxParams, lmo=_lmo, project=_project, problem_at=_problem_at)

@@ -185,13 +185,13 @@ class GeneralPolytope(FeasibleSet):
 
     def start(self, upper: ArrayLike | None = None) -> NDArray[np.float64]:
         """A vertex of the set, below ``upper``, shape (n,)."""
-        upper = self._upper if upper is None else self._clipped(upper)
+        upper = self._clipped(upper)
         if self._first_vertex is not None and np.array_equal(upper, self._first_vertex[0]):
             return self._first_vertex[1].copy()
         return self.solver(upper).maximize(np.zeros(self.n), upper)
 
     def diameter(self, upper: ArrayLike | None = None) -> float:
-        u = self._upper if upper is None else self._clipped(upper)
+        u = self._clipped(upper)
         return float(np.sqrt(self.spread(self._ranges(u), u)))
 
     def _ranges(self, u):
@@ -211,7 +211,7 @@ class GeneralPolytope(FeasibleSet):
     def spread(self, cost: ArrayLike, upper: ArrayLike | None = None) -> float:
         # |x_j - y_j| <= t_j with t = min(2 (s - l), 2 (u - s), u - l) at the middle s of x and y, a point of the set.
         cost = as_vector(cost, "cost", n=self.n, lower=0.0)
-        u = self._upper if upper is None else self._clipped(upper)
+        u = self._clipped(upper)
         n, identity = self.n, scipy.sparse.identity(self.n)
         rows = scipy.sparse.bmat(
             [[self._rows, None], [-2.0 * identity, identity], [2.0 * identity, identity]], format="csc"
@@ -225,7 +225,7 @@ class GeneralPolytope(FeasibleSet):
 
     def min_max_norm_point(self, upper: ArrayLike | None = None) -> NDArray[np.float64]:
         """A point of the set, below ``upper``, whose largest entry, in units of the bounds, is smallest, shape (n,)."""
-        upper = self._upper if upper is None else self._clipped(upper)
+        upper = self._clipped(upper)
         # Variables (x, t), with the rows x - s t <= 0 and -x - s t <= 0 below the set's; s: the bounds' magnitude.
         n, identity = self.n, scipy.sparse.identity(self.n)
         magnitude = np.maximum(np.abs(self._lower), np.abs(upper))

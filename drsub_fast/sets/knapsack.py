@@ -26,7 +26,7 @@ from drsub_fast.engine.codes import FAILED, OK
 from drsub_fast.engine.jit import kernel, separate
 from drsub_fast.engine.parts import split
 from drsub_fast.engine.select import select
-from drsub_fast.engine.stack import row_of
+from drsub_fast.engine.stack import own
 from drsub_fast.sets.base import FeasibleSet, register_set
 from drsub_fast.sets.knapsack_projection import MISS, SLACK, project_onto_knapsacks
 
@@ -277,11 +277,7 @@ def _lmo(params, work, direction, upper, v):
 @kernel(memory=True)
 def _problem_at(stack, i):
     return KnapsackParams(
-        stack.members[row_of(stack.members, i)],
-        stack.start[row_of(stack.start, i)],
-        stack.weights[row_of(stack.weights, i)],
-        stack.capacity[row_of(stack.capacity, i)],
-        stack.equality,
+        own(stack.members, i), own(stack.start, i), own(stack.weights, i), own(stack.capacity, i), stack.equality
     )
 
 

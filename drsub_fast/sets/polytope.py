@@ -13,7 +13,7 @@ from drsub_fast._checks import as_array, as_sparse, as_vector, entry, first_few,
 from drsub_fast._kinds import LARGEST, SETS, array, register_kind, within
 from drsub_fast.engine.codes import NEEDS_SOLVER
 from drsub_fast.engine.jit import kernel, separate
-from drsub_fast.engine.stack import row_of
+from drsub_fast.engine.stack import own, row_of
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.projection import project_onto_rows
 from drsub_fast.lp.rows import breaches, shrink_into_rows
@@ -104,9 +104,7 @@ def _follow(params, work, decay, gamma, upper, v):
 
 @kernel(memory=True)
 def _problem_at(stack, i):
-    return PolytopeParams(
-        stack.A[row_of(stack.A, i)], stack.b[row_of(stack.b, i)], stack.scale[row_of(stack.scale, i)], stack.mode
-    )
+    return PolytopeParams(own(stack.A, i), own(stack.b, i), own(stack.scale, i), stack.mode)
 
 
 register_set(

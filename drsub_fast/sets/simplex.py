@@ -61,14 +61,14 @@ class Simplex(DisjointKnapsacks):
         return P.project(np.full(self.n, self.total / self.n))
 
     def diameter(self, upper: ArrayLike | None = None) -> float:
-        u = self._upper if upper is None else self._clipped(upper)
+        u = self._clipped(upper)
         # From vertex to vertex; |x - y|^2 <= |x|^2 + |y|^2 and |x|^2 <= max(u) sum x.
         largest = min(self.total, float(u.max()))
         return 0.0 if self.n == 1 else float(min(np.linalg.norm(u), np.sqrt(2.0 * self.total * largest)))
 
     def spread(self, cost: ArrayLike, upper: ArrayLike | None = None) -> float:
         cost = as_vector(cost, "cost", n=self.n, lower=0.0)
-        u = self._upper if upper is None else self._clipped(upper)
+        u = self._clipped(upper)
         # What is above the other point's entries sums to the same on both sides, at most to the total.
         below = DisjointKnapsacks(self.groups, self.weights, self.capacities, 0.5 * u)
         return 0.0 if self.n == 1 else float(2.0 * (cost @ below.lmo(cost)))
