@@ -4,6 +4,7 @@ import numpy as np
 
 from drsub_fast.engine.jit import kernel, separate
 from drsub_fast.engine.stack import own
+from drsub_fast.engine.vector import assign
 from drsub_fast.objectives import lazy_gradient  # noqa: F401  the operations
 from drsub_fast.objectives.base import PIECES, best_step, register_objective
 from drsub_fast.objectives.softmax_elimination import (
@@ -124,12 +125,18 @@ def _coordinate_maximum(params, work, x, i, upper):
 
 @kernel
 def best_step_along(params, work, x, v, limit, value):
-    """`best_step`: f is concave along directions of one sign; along others it may have several peaks."""
+    """`best_step`: f is concave along directions of one sign; along others it may have several peaks.
+
+    The gradient stays that at x.
+    """
     rises = falls = False
     for j in range(x.size):
         rises = rises or v[j] > x[j]
         falls = falls or v[j] < x[j]
-    return best_step(params, work, x, v, limit, value, PIECES if rises and falls else 1)
+    assign(work.saved, work.grad)
+    gamma = best_step(params, work, x, v, limit, value, PIECES if rises and falls else 1)
+    assign(work.grad, work.saved)
+    return gamma
 
 
 @kernel

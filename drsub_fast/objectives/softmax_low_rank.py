@@ -21,7 +21,7 @@ LowRankSoftmaxParams = namedtuple("LowRankSoftmaxParams", "B BT")
 #: coordinates.
 LowRankSoftmaxWork = namedtuple(
     "LowRankSoftmaxWork",
-    "grad diagonal trial inner weight delta limit pivots T H picked scaled rows scratch U moved source",
+    "grad diagonal trial saved inner weight delta limit pivots T H picked scaled rows scratch U moved source",
 )
 
 #: Coordinates above 1 - _NEAR_ONE are moved there one by one: 1 / (1 - x) would cost them their digits.
@@ -38,7 +38,7 @@ def _most_near_one(params):
 @kernel
 def _low_rank_size(params):
     n, k = params.B.shape
-    return 9 * n + 13 + k * k + 3 * n * k + 3 * n * _most_near_one(params), 2 * n + 6
+    return 10 * n + 13 + k * k + 3 * n * k + 3 * n * _most_near_one(params), 2 * n + 6
 
 
 @kernel(memory=True)
@@ -46,7 +46,7 @@ def _low_rank_carve(params, floats, integers):
     n, k = params.B.shape
     most = _most_near_one(params)
     views = split(
-        floats, n, n, n, n + 3, n + 3, n + 3, 4, (k, k), (k, n), (n, k), (n, k), (most, n), (most, n), (most + 3, n)
+        floats, n, n, n, n, n + 3, n + 3, n + 3, 4, (k, k), (k, n), (n, k), (n, k), (most, n), (most, n), (most + 3, n)
     )
     return LowRankSoftmaxWork(views[0], *views, *split(integers, n + 3, n + 3))
 
