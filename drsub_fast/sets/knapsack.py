@@ -33,7 +33,7 @@ from drsub_fast.sets.knapsack_projection import MISS, SLACK, project_onto_knapsa
 KnapsackParams = namedtuple("KnapsackParams", "members start weights capacity equality")
 #: ``least`` holds, for each group, the ratio at which the last call used the capacity up, that of the call before, and
 #: how far the former was from the one expected.
-KnapsackWork = namedtuple("KnapsackWork", "ratio points least items calls")
+KnapsackWork = namedtuple("KnapsackWork", "ratio load least items calls")
 
 #: Items of a group up to which all pairs are compared: 100 softmax steps are 1.11 times as fast by that at n = 12, 16,
 #: 20 and 24, 1.02 at 32.
@@ -47,14 +47,14 @@ _SAMPLE, _LARGE = 2048, 20_000
 @kernel
 def _size(params):
     n = params.weights.size
-    return 3 * n + 1 + 3 * params.capacity.size, n + 1
+    return 2 * n + 3 * params.capacity.size, n + 1
 
 
 @kernel(memory=True)
 def _carve(params, floats, integers):
     n = params.weights.size
     items, calls = split(integers, n, 1)
-    return KnapsackWork(*split(floats, n, 2 * n + 1, (params.capacity.size, 3)), items.view(np.uint64), calls)
+    return KnapsackWork(*split(floats, n, n, (params.capacity.size, 3)), items.view(np.uint64), calls)
 
 
 @kernel
@@ -84,7 +84,7 @@ def _note_least(work, g, least):
 def _sampled_ratios(params, work, g, direction, upper, floor):
     """The same by a sample of the group: the least ratios for a little more and a little less than its share."""
     first, size = params.start[g], params.start[g + 1] - params.start[g]
-    ratio, load, items = work.ratio, work.points, work.items
+    ratio, load, items = work.ratio, work.load, work.items
     count, total = 0, 0.0
     for i in range(_SAMPLE):
         j = params.members[first + i * size // _SAMPLE]
@@ -131,7 +131,7 @@ def _sort_out(params, work, g, direction, upper, floor, sure, v):
     v is at its bound for those above and where an item has no weight, else 0. Comparisons are added, not branched at:
     how they end cannot be foreseen, and a wrong guess of the processor costs as much as ten of them.
     """
-    ratio, load, items = work.ratio, work.points, work.items
+    ratio, load, items = work.ratio, work.load, work.items
     count, total, filled = 0, 0.0, 0.0
     for i in range(_above(params, work, g, direction, floor, v)):
         j = items[i]
@@ -163,7 +163,7 @@ def _fill_by_pairs(params, work, g, direction, upper, floor, v):
     """
     first, capacity = params.start[g], params.capacity[g]
     size = params.start[g + 1] - first
-    members, ratio, load = params.members[first:], work.ratio[:size], work.points[:size]
+    members, ratio, load = params.members[first:], work.ratio[:size], work.load[:size]
     for i in range(size):
         j = members[i]
         w = params.weights[j]
@@ -211,7 +211,7 @@ def _fill_in_order(params, work, g, direction, upper, floor, v):
         for i in range(count):
             v[items[i]] = upper[items[i]]
         return capacity - load
-    least, left = select(ratio, items, work.points, count, capacity)
+    least, left = select(ratio, items, work.load, count, capacity)
     _note_least(work, g, least)
     n_equal = 0
     for i in range(count):

@@ -1,7 +1,8 @@
 """Projection onto disjoint knapsacks: x = clip(y - t w, 0, upper) with the multiplier t of each group's constraint.
 
-t >= 0 unless the constraint is an equality. The load sum w_j x_j is piecewise linear and falling in t: bisect its
-breakpoints, then interpolate, O(s log s); in a large group Newton steps within a bracket take a few passes instead.
+t >= 0 unless the constraint is an equality. The load sum w_j x_j is piecewise linear and falling in t: Newton steps
+within a bracket take a few passes. Bisecting the sorted breakpoints takes longer: n = 16 2.1 us instead of 1.7, n = 256
+16 instead of 5.
 Where y is large beside x, y - t w loses digits to cancellation. What the load then misses is made up by steps of t from
 x itself, and the last of it by shrinking x, or raising it towards its bounds.
 """
@@ -14,46 +15,15 @@ from drsub_fast.engine.jit import kernel
 #: Part of the capacity that may be rounding; and part that an equality may miss.
 SLACK = 1e-12
 MISS = 1e-10
-#: Items of a group up to which the breakpoints of a projection are sorted; passes that Newton steps may take instead.
-_SORTED_UP_TO, _TRIALS = 256, 200
+#: Passes that Newton steps may take.
+_TRIALS = 200
 #: Steps from a projection that misses its load by rounding.
 _STEPS = 4
 
 
 @kernel
-def _load(params, g, y, upper, shift):
-    """sum w_j clip(y_j - shift w_j, 0, u_j) over group g."""
-    total = 0.0
-    for i in range(params.start[g], params.start[g + 1]):
-        j = params.members[i]
-        total += params.weights[j] * min(max(y[j] - shift * params.weights[j], 0.0), upper[j])
-    return total
-
-
-@kernel(memory=True)  # sorting uses a stack
-def _breakpoints(params, g, y, upper, points):
-    """The sorted breakpoints of `_load` that a multiplier may lie between; returns their number."""
-    count = 0
-    if not params.equality:
-        points[0] = 0.0
-        count = 1
-    for i in range(params.start[g], params.start[g + 1]):
-        j = params.members[i]
-        w = params.weights[j]
-        if w > 0.0:
-            points[count] = y[j] / w
-            points[count + 1] = (y[j] - upper[j]) / w
-            if not params.equality:
-                points[count] = max(points[count], 0.0)
-                points[count + 1] = max(points[count + 1], 0.0)
-            count += 2
-    points[:count].sort()
-    return count
-
-
-@kernel
 def _load_and_rate(params, g, y, upper, shift):
-    """`_load` and how fast it falls with the shift."""
+    """sum w_j clip(y_j - shift w_j, 0, u_j) over group g, and how fast it falls with the shift."""
     total = rate = 0.0
     for i in range(params.start[g], params.start[g + 1]):
         j = params.members[i]
@@ -66,7 +36,7 @@ def _load_and_rate(params, g, y, upper, shift):
 
 @kernel
 def _bracket(params, g, y, upper):
-    """The least and the largest breakpoint of `_load` that a multiplier may lie between."""
+    """The least and the largest breakpoint of the load that a multiplier may lie between."""
     low, high = math.inf, -math.inf
     for i in range(params.start[g], params.start[g + 1]):
         j = params.members[i]
@@ -78,13 +48,18 @@ def _bracket(params, g, y, upper):
 
 
 @kernel
-def _multiplier_by_newton(params, g, y, upper):
-    """(status, t) as `_multiplier`: within a bracket, which is halved where a Newton step leaves it or gains little."""
+def _multiplier(params, g, y, upper):
+    """(status, t) of group g, by Newton steps in a bracket, which is halved where a step leaves it or gains little."""
     capacity = params.capacity[g]
+    if not params.equality and _load_and_rate(params, g, y, upper, 0.0)[0] <= capacity:
+        return OK, 0.0
     low, high = _bracket(params, g, y, upper)
     load, rate = _load_and_rate(params, g, y, upper, low)
     if load < capacity * (1.0 - MISS):
-        return FAILED, 0.0
+        if params.equality:
+            return FAILED, 0.0
+        low = 0.0  # rounding: far outside, y - t w loses what is in the bounds
+        load, rate = _load_and_rate(params, g, y, upper, low)
     shift, width = low, high - low
     for trial in range(_TRIALS):
         if abs(load - capacity) <= SLACK * capacity or high <= low:
@@ -103,32 +78,6 @@ def _multiplier_by_newton(params, g, y, upper):
         else:
             high = shift
     return OK, shift
-
-
-@kernel
-def _multiplier(params, g, y, upper, points):
-    """(status, t): the multiplier of group g."""
-    capacity = params.capacity[g]
-    if not params.equality and _load(params, g, y, upper, 0.0) <= capacity:
-        return OK, 0.0
-    if params.start[g + 1] - params.start[g] > _SORTED_UP_TO:
-        return _multiplier_by_newton(params, g, y, upper)
-    count = _breakpoints(params, g, y, upper, points)
-    low, high = 0, count - 1
-    above, below = _load(params, g, y, upper, points[low]), _load(params, g, y, upper, points[high])
-    if above < capacity * (1.0 - MISS):
-        return FAILED, 0.0
-    while high - low > 1:
-        middle = (low + high) // 2
-        load = _load(params, g, y, upper, points[middle])
-        if load > capacity:
-            low, above = middle, load
-        else:
-            high, below = middle, load
-    if above > below:
-        share = min((above - capacity) / (above - below), 1.0)
-        return OK, points[low] + (points[high] - points[low]) * max(share, 0.0)
-    return OK, points[high]
 
 
 @kernel
@@ -185,7 +134,7 @@ def _meet_load(params, g, upper, x):
 @kernel
 def project_onto_knapsacks(params, work, y, upper, out):
     for g in range(params.capacity.size):
-        status, shift = _multiplier(params, g, y, upper, work.points)
+        status, shift = _multiplier(params, g, y, upper)
         if status != OK:
             return status
         for i in range(params.start[g], params.start[g + 1]):
