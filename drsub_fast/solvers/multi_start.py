@@ -227,6 +227,7 @@ def multi_start(
             done = total
     except KeyboardInterrupt:
         starts.stopped = Status.INTERRUPTED
+    if starts.stopped is not None and starts.error is None:
         starts.require_one()
     first = starts.result()
     # Where f(0) is not finite, a second phase has no start.
@@ -455,7 +456,7 @@ class _Starts:
         """The best solved start."""
         solved, run, rows = self.solved(), self.run, self.rows
         if not solved.any():
-            raise self.error or KeyboardInterrupt
+            raise self.error
         best = int(rows.values.argmax())
         k, value, x = int(rows.counts[best, 0]), float(rows.values[best]), rows.points[best].copy()
         trace = Trace(rows.trace_value[best, : k + 1].copy(), rows.trace_gap[best, : k + 1].copy())

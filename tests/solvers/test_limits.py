@@ -9,6 +9,8 @@ import pytest
 
 import drsub_fast as ds
 from drsub_fast.engine import clock as clocks
+from drsub_fast.solvers import multi_start
+from drsub_fast.solvers.multi_start import local_solver
 
 N = 6
 MATRIX = np.random.default_rng(0).random((N, N))
@@ -236,3 +238,13 @@ def test_options_of_a_subroutine_are_checked():
     assert r.value > 0.0
     with pytest.raises(TypeError, match="takes no option 'step_size'; its options are"):
         ds.two_phase_frank_wolfe(F, BUDGET, subroutine="fully-corrective-frank-wolfe", step_size="exact")
+
+
+def test_a_limit_within_every_start_leaves_the_point_where_the_first_begins(monkeypatch):
+    def late(*arguments, **options):
+        raise clocks.OutOfTime
+
+    monkeypatch.setattr(multi_start, "local_solver", lambda f, P: local_solver(f, P)._replace(solve=late))
+    r = ds.multi_start(F, POLYTOPE, n_starts=3, time_limit=60.0, lmo="highs")
+    assert r.status is ds.Status.TIME_LIMIT
+    assert r.value == F.value(r.x)
