@@ -31,7 +31,7 @@ from drsub_fast.proofs.item_sets import item_set_steps, partition_steps
 from drsub_fast.proofs.pair_bound import pair_steps
 from drsub_fast.proofs.program import constraint_rows
 from drsub_fast.proofs.quadratic_steps import dense_twin, first_order_steps, interior_point_steps
-from drsub_fast.proofs.rungs import Allowance, Problem, climb, gradient_price
+from drsub_fast.proofs.rungs import Allowance, Problem, climb, gradient_price, largest
 from drsub_fast.proofs.softmax_branching import softmax_branching_steps
 from drsub_fast.proofs.softmax_relaxations import softmax_steps
 from drsub_fast.sets.base import FeasibleSet
@@ -42,9 +42,6 @@ from drsub_fast.solvers.multi_start import multi_start
 #: Largest number of variables for `dnn_bound` by the interior point; for more of them the first-order method serves,
 #: to this part of the relaxation's value.
 _INTERIOR_UP_TO, _FIRST_ORDER_GAP = 40, 1e-4
-
-#: Part of the gaps that is added for the rounding of the products behind them.
-_SAFETY = 1e-9
 
 #: Operations of a gradient up to which the linear bound is had whatever the time: 2 to 5 ms of plain Python with the
 #: linear program of a dozen variables.
@@ -152,9 +149,12 @@ def local_global_bound(f: Objective, P: FeasibleSet, x: ArrayLike, z: ArrayLike 
         raise ValueError("z is not in {y in P : y <= upper - x}")
     if f.dr_submodular_on(upper) is not True or f.nonnegative_on(upper) is not True:
         return np.inf
-    # A Frank-Wolfe gap is not negative; a rounded one may be.
-    gaps = max(_gap(f, P, x, upper), 0.0) + max(_gap(f, P, z, room), 0.0)
-    return 4.0 * max(f.value(x), f.value(z)) + gaps * (1.0 + _SAFETY)
+    bound = 4.0 * max(f.value(x), f.value(z))
+    for point, limit in ((x, upper), (z, room)):
+        gradient = f.gradient(point)
+        # A Frank-Wolfe gap is not negative; a rounded one may be.
+        bound += max(largest(P, gradient, limit) - float(gradient @ point), 0.0)
+    return bound
 
 
 def dnn_bound(f: Quadratic, P: FeasibleSet, time_limit: float | None = None) -> float:
@@ -316,9 +316,3 @@ RUNGS = (
     softmax_steps,
     softmax_branching_steps,
 )
-
-
-def _gap(f, P, x, upper):
-    """max <grad f(x), v - x> over the points v <= upper of P."""
-    gradient = f.gradient(x)
-    return float(gradient @ (P.lmo(gradient, upper) - x))

@@ -20,6 +20,7 @@ maximised over T by one call of the linear oracle; the last sum is at least 0 fo
 import heapq
 import math
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -149,15 +150,16 @@ def greedy(
         best = _stochastic_choice(function, family, size, epsilon, np.random.default_rng(seed))
     if family.is_weighted and size is None:
         _better_single(best)
-    if size is not None and best.items.size < size:
+    if size is not None and len(best.items) < size:
         best = lazy_choice(function, family, size, start=family.some(size))
         best.message = "nothing fitted beside the greedy choice before it had that size: any set that has it"
     if improve:
         best = _improved(F, function, family, size, best)
     monotone = F.monotone_on(np.ones(function.n)) if isinstance(F, Objective) else None
     bound = _bound(function, family, size, best, monotone)
-    guarantee = _guarantee(family, size, epsilon, monotone, best.start)
-    return GreedySet(best.items, float(best.value), best.gains, bound, guarantee, function.n_values, best.message)
+    guarantee = _guarantee(family, epsilon, monotone, best.start)
+    items, gains = np.array(best.items, np.int64), np.array(best.gains, np.float64)
+    return GreedySet(items, float(best.value), gains, bound, guarantee, function.n_values, best.message)
 
 
 class _Choice:
@@ -165,11 +167,19 @@ class _Choice:
 
     def __init__(self, function, family):
         function.clear()
+        self.function, self.family = function, family
         self.start = self.value = function.value
-        self.items, self.gains, self.message = np.empty(0, np.int64), np.empty(0), ""
+        self.items, self.gains, self.load, self.message = [], [], family.no_load(), ""
         self.singles = np.where(family.allowed, function.gains(np.arange(function.n)), -np.inf)
         self.last = self.singles.copy()
         self.fresh = np.ones(function.n, bool)
+
+    def add(self, item, gain):
+        self.function.add(item, gain)
+        self.family.add(self.load, item)
+        self.items.append(int(item))
+        self.gains.append(gain)
+        self.value = self.function.value
 
 
 def lazy_choice(function: Any, family: Any, size: Any = None, weight: Any = None, start: Any = ()) -> Any:
@@ -182,46 +192,36 @@ def lazy_choice(function: Any, family: Any, size: Any = None, weight: Any = None
     key = choice.last if weight is None else choice.last / weight
     order = np.argsort(-key, kind="stable")
     order = order[: int((key > -np.inf).sum())].tolist()
-    first, heap = 0, []  # items never evaluated since the start, by their key; and those evaluated again
-    items, gains, load = [], [], family.no_load()
-    for j in map(int, start):
-        gains.append(function.gains([j])[0])
-        function.add(j, gains[-1])
-        family.add(load, j)
-        items.append(j)
-    taken = set(items)
-    message = "no further item fits the constraint" if size is None else f"{size} items, as asked"
+    following = ((-key[j], j) for j in order)
+    heap = list(islice(following, 1))  # the first item that was never evaluated anew, and all that were
+    for j in start:
+        choice.add(j, function.gains([j])[0])
+    taken = set(choice.items)
+    choice.message = "no further item fits the constraint" if size is None else f"{size} items, as asked"
     evaluated = np.zeros(function.n, np.int64)  # the size of the set when the item was last evaluated
-    while len(items) < most:
-        while first < len(order) or heap:
-            if heap and (first == len(order) or (heap[0][0], heap[0][1]) <= (-key[order[first]], order[first])):
-                j = heapq.heappop(heap)[1]
-            else:
-                j = order[first]
-                first += 1
-            if j in taken or not (family.is_count or family.fit(load, np.array([j]))[0]):
+    while len(choice.items) < most:
+        while heap:
+            j = heapq.heappop(heap)[1]
+            if not evaluated[j]:
+                for entry in islice(following, 1):
+                    heapq.heappush(heap, entry)
+            if j in taken or not (family.is_count or family.fit(choice.load, np.array([j]))[0]):
                 continue
-            if evaluated[j] == len(items):
+            if evaluated[j] == len(choice.items):
                 break
             choice.last[j] = function.gains([j])[0]
-            evaluated[j] = len(items)
+            evaluated[j] = len(choice.items)
             key_j = choice.last[j] if weight is None else choice.last[j] / weight[j]
-            following = max(key[order[first]] if first < len(order) else -np.inf, -heap[0][0] if heap else -np.inf)
-            if key_j > following:
+            if not heap or key_j > -heap[0][0]:
                 break
             heapq.heappush(heap, (-key_j, j))
         else:
             break
         if size is None and choice.last[j] <= 0.0:
-            message = "no fitting item raises the value"
+            choice.message = "no fitting item raises the value"
             break
-        gains.append(choice.last[j])
-        function.add(j, choice.last[j])
-        family.add(load, j)
-        items.append(j)
-    choice.items, choice.gains = np.array(items, dtype=np.int64), np.array(gains)
-    choice.value, choice.message = function.value, message
-    choice.fresh = evaluated == len(items)
+        choice.add(j, choice.last[j])
+    choice.fresh = evaluated == len(choice.items)
     return choice
 
 
@@ -234,7 +234,6 @@ def _stochastic_choice(function, family, size, epsilon, rng):
     choice = _Choice(function, family)
     most = family.most if size is None else size
     left = np.flatnonzero(family.allowed)
-    items, gains = [], []
     n_sampled = math.ceil(left.size / max(most, 1) * -math.log(epsilon))
     for _ in range(most):
         sample = rng.choice(left.size, min(n_sampled, left.size), replace=False)
@@ -244,12 +243,9 @@ def _stochastic_choice(function, family, size, epsilon, rng):
         best = int(found.argmax())
         if size is None and found[best] <= 0.0:
             continue
-        items.append(int(candidates[best]))
-        gains.append(float(found[best]))
-        function.add(items[-1], gains[-1])
-        left = left[left != items[-1]]
-    choice.items, choice.gains = np.array(items, dtype=np.int64), np.array(gains)
-    choice.value, choice.message = function.value, f"each item is the best of {n_sampled} random ones"
+        choice.add(candidates[best], found[best])
+        left = left[left != candidates[best]]
+    choice.message = f"each item is the best of {n_sampled} random ones"
     choice.fresh = np.zeros(function.n, bool)
     return choice
 
@@ -259,7 +255,7 @@ def _improved(F, function, family, size, best):
     if not isinstance(F, Objective):
         raise TypeError(f"improve goes with an objective, not with a {type(F).__name__}")
     g = Evaluations(F)
-    items = improved(g, family, best.items, size)
+    items = improved(g, family, np.array(best.items, np.int64), size)
     within = family.without(np.setdiff1d(np.arange(function.n), items))
     order = lazy_choice(function, within, size=items.size).items
     choice = lazy_choice(function, family, size=items.size, start=order)
@@ -271,7 +267,7 @@ def _better_single(best):
     """The best item by itself, if it is worth more than the whole set."""
     j = int(best.singles.argmax())
     if best.singles[j] > best.value - best.start:
-        best.items, best.gains, best.value = np.array([j]), best.singles[[j]], best.start + best.singles[j]
+        best.items, best.gains, best.value = [j], [best.singles[j]], best.start + best.singles[j]
         best.last, best.fresh = best.singles.copy(), np.zeros_like(best.fresh)
         best.message = "the best single item is worth more than the greedy choice"
 
@@ -292,7 +288,9 @@ def _bound(function, family, size, choice, monotone):
         v = P.lmo(np.where(family.allowed, costs, 0.0).clip(0.0), np.minimum(P.upper, 1.0))
         return float(costs[v > 0.0] @ v[v > 0.0]), np.flatnonzero(v)
 
-    _rebuild(function, choice)
+    function.clear()
+    for item, gain in zip(choice.items, choice.gains, strict=True):
+        function.add(item, gain)
     inside = np.zeros(function.n, bool)
     inside[choice.items] = True
     ends = np.zeros(function.n)
@@ -310,14 +308,7 @@ def _bound(function, family, size, choice, monotone):
     return float(max(min(at_start, at_end) + 1e-12 * abs(choice.value), choice.value))
 
 
-def _rebuild(function, choice):
-    """Makes the chosen set the function's current one."""
-    function.clear()
-    for item, gain in zip(choice.items.tolist(), choice.gains.tolist(), strict=True):
-        function.add(item, gain)
-
-
-def _guarantee(family, size, epsilon, monotone, start):
+def _guarantee(family, epsilon, monotone, start):
     """What greedy promises; the premise is a monotone submodular F with F(empty) = 0."""
     if epsilon is not None:
         ratio, source = 1.0 - 1.0 / math.e - epsilon, "in expectation (Mirzasoleiman et al. 2015)"

@@ -56,7 +56,7 @@ OrthantParams = namedtuple("OrthantParams", "inner alpha shift")
 OrthantWork = namedtuple("OrthantWork", "grad trial point turned inner")
 
 
-class InterpretedOrthantParams(namedtuple("InterpretedOrthantParams", "inner alpha shift")):
+class InterpretedOrthantParams(OrthantParams):
     """The same around an objective of Python functions."""
 
     __slots__ = ()

@@ -98,16 +98,10 @@ def _inner_point(rows, equations, n):
     return x[:n] if x[n] > _THIN else None
 
 
-def _cholesky(A):
-    """The lower factor of A, or None where A is not numerically positive definite."""
-    L, code = lapack.dpotrf(A, lower=1)
-    return L if code == 0 else None
-
-
 def _inverse_factor(A):
     """T with T'T = A^-1, the inverse of the lower Cholesky factor, or None where A is not positive definite."""
-    L = _cholesky(A)
-    if L is None:
+    L, code = lapack.dpotrf(A, lower=1)
+    if code != 0:
         return None
     T, code = lapack.dtrtri(L, lower=1)
     return T if code == 0 else None

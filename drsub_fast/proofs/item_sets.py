@@ -147,12 +147,12 @@ def partition_steps(problem: Any) -> Generator[Any, None, None]:
     rows, sides = np.vstack([A, A_eq]), np.concatenate([b, b_eq])
     signed = np.arange(len(sides)) < len(b)
     price = (1 << f.n) * (len(sides) ** 2 + 2 * len(sides) + 20) + 40 * CALL
-    y = np.zeros(len(sides))
-    if not len(sides) or len(sides) > _MOST_ROWS:
-        yield _log_partition(values, np.zeros((len(values), 0)), y[:0], sides[:0])[0], 0
+    few = 0 < len(sides) <= _MOST_ROWS
+    log_Z = _log_partition(values, np.zeros((len(values), 0)), np.zeros(0), np.zeros(0))[0]
+    yield log_Z, price + len(sides) * f.n * CALL if few else 0
+    if not few:
         return
-    yield _log_partition(values, np.zeros((len(values), 0)), y[:0], sides[:0])[0], price + len(sides) * f.n * CALL
-    loads = np.column_stack([sums(row) for row in rows])
+    loads, y = np.column_stack([sums(row) for row in rows]), np.zeros(len(sides))
     bound, shares = _log_partition(values, loads, y, sides)
     for _ in range(_NEWTON_STEPS):
         mean = shares @ loads

@@ -18,8 +18,6 @@ class PolyakSteps:
         The lowest bound yet.
     """
 
-    best: float
-
     def __init__(self, value: float) -> None:
         self.value, self.best = value, math.inf
         self._count, self._open_gap = 0, math.inf

@@ -38,9 +38,6 @@ _ALIKE = 0.5
 class Allowance:
     """What may still be spent: operations, and seconds until a deadline on the clock of `drsub_fast.engine.clock`."""
 
-    operations: Any
-    deadline: Any
-
     def __init__(self, operations: Any = math.inf, deadline: Any = None) -> None:
         self.operations, self.deadline = operations, deadline
         self.begin()

@@ -49,9 +49,6 @@ class Incumbent:
         ``search(x) -> (x, value)``: a feasible local maximum near x, which need not be feasible itself.
     """
 
-    x: Any
-    value: Any
-
     def __init__(self, x: Any, value: Any, search: Callable[..., Any]) -> None:
         self.x, self.value, self.search = x, value, search
 
