@@ -1,9 +1,11 @@
 """Answers of sets and solvers are in their sets, whatever the units of variables, rows and f."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.sparse
-from unit_cases import KINDS, breach, random_quadratic, random_set
+from unit_cases import KINDS, breach, random_quadratic, random_set, units
 
 import drsub_fast as ds
 
@@ -227,3 +229,46 @@ def test_data_beyond_doubles_are_refused():
         ds.GeneralPolytope([[1e200, -1e200]], [1.0], upper=[1e200, 1e200])
     with pytest.raises(ValueError, match=r"budget / weights\[0\] is above the largest float"):
         ds.Knapsack([1e-200, 1.0], 1e200)
+
+
+def exact_projection(y, w, u, capacity, equality):
+    """The projection onto {0 <= x <= u, w'x <= capacity}, or = capacity, in rational numbers."""
+    y, w, u = ([Fraction(float(v)) for v in values] for values in (y, w, u))
+    capacity = Fraction(float(capacity))
+
+    def point(t):
+        return [min(max(a - t * b, 0), c) for a, b, c in zip(y, w, u, strict=True)]
+
+    def load(t):
+        return sum(b * x for b, x in zip(w, point(t), strict=True))
+
+    if not equality and load(Fraction(0)) <= capacity:
+        return point(Fraction(0))
+    breaks = {p for a, b, c in zip(y, w, u, strict=True) if b for p in (a / b, (a - c) / b)}
+    breaks = sorted(breaks if equality else {max(p, Fraction(0)) for p in breaks} | {Fraction(0)})
+    low = max(t for t in breaks if load(t) >= capacity)
+    high = min((t for t in breaks if load(t) <= capacity), default=low)
+    if load(low) == load(high):
+        return point(low)
+    return point(low + (high - low) * (load(low) - capacity) / (load(low) - load(high)))
+
+
+@pytest.mark.parametrize("equality", [False, True])
+@pytest.mark.parametrize("far", [0, 3, 6, 9, 12, 19])
+def test_projections_onto_knapsacks_are_exact_to_the_rounding_of_far_points(far, equality):
+    rng = np.random.default_rng((far, equality))
+    for _ in range(40):
+        n = int(rng.integers(1, 9))
+        D = units(rng, n, 0.0)
+        w = np.ones(n) if equality else rng.uniform(0.1, 2.0, n) if rng.random() < 0.5 else np.ones(n)
+        u = rng.uniform(0.2, 1.0, n) * D
+        capacity = rng.uniform(0.1, 0.9) * (w @ u)
+        y = (rng.standard_normal(n) + 0.5) * D * 10.0**far
+        P = ds.Simplex(n, capacity) if equality else ds.Knapsack(w, capacity, u)
+        u = P.upper
+        x, exact = P.project(y), np.array(exact_projection(y, w, u, capacity, equality), dtype=float)
+        # With unit weights the differences between the entries of y, which alone count, are exact.
+        rounding = 1e-9 * D if (w == 1.0).all() else 1e-9 * D + 1e-15 * np.abs(y).max() / w.min()
+        assert (np.abs(x - exact) <= rounding).all(), (x, exact)
+        assert w @ x <= (1.0 + 1e-11) * capacity
+        assert w @ x >= (1.0 - 1e-9) * min(capacity, w @ exact)
