@@ -12,7 +12,8 @@ far as its bound and the sets around it allow.
 Projection: x_j = clip(y_j - s_j, 0, u_j), s_j being the sum of the multipliers t_S >= 0 of the sets around j. With the
 shift s of the sets outside S, its load is min(c_S, F_S(s)), F_S(s) = sum over the sets right inside of their load + sum
 over its own items of clip(y_j - s, 0, u_j), which falls in s. From the outermost sets inwards, t_S is the least number
-with F_S(s + t_S) <= c_S, found by bisection.
+with F_S(s + t_S) <= c_S, found by bisection. Where y is so far away that F_S jumps between two neighbouring doubles, a
+second number is added to s: y_j - s is exact for the items that count.
 """
 
 from collections import namedtuple
@@ -44,21 +45,23 @@ from drsub_fast.sets.polytope import Polytope
 #: ``items`` in the order of the forest; set s holds ``items[first[s]:last[s]]`` and the sets s + 1 .. ``end[s]`` - 1;
 #: ``inner[j]`` is the smallest set around item j and ``parent[s]`` that around set s, -1 for none.
 LaminarParams = namedtuple("LaminarParams", "items first last end inner parent capacity")
-LaminarWork = namedtuple("LaminarWork", "key room load shift heap")
+LaminarWork = namedtuple("LaminarWork", "key room load shift more heap")
 
 #: Halvings of the search for a multiplier: down to the spacing of doubles.
 _BISECTIONS = 100
+#: Part of a capacity that may stay unused by rounding.
+_SLACK = 1e-12
 
 
 @kernel
 def _size(params):
-    return params.items.size + 3 * params.capacity.size, params.items.size
+    return params.items.size + 4 * params.capacity.size, params.items.size
 
 
 @kernel(memory=True)
 def _carve(params, floats, integers):
     n, m = params.items.size, params.capacity.size
-    return LaminarWork(*split(floats, n, m, m, m), integers)
+    return LaminarWork(*split(floats, n, m, m, m, m), integers)
 
 
 @kernel
@@ -92,48 +95,61 @@ def _lmo(params, work, direction, upper, v):
 
 
 @kernel
-def _load_of(params, work, s, y, upper, shift):
-    """F_s(shift) of the module."""
+def _load_of(params, work, s, y, upper, shift, more):
+    """F_s(shift + more) of the module."""
     load = work.load
     for inside in range(s, params.end[s]):
         load[inside] = 0.0
     for i in range(params.first[s], params.last[s]):
         j = params.items[i]
-        load[params.inner[j]] += min(max(y[j] - shift, 0.0), upper[j])
+        load[params.inner[j]] += min(max(y[j] - shift - more, 0.0), upper[j])
     for inside in range(params.end[s] - 1, s, -1):
         load[params.parent[inside]] += min(load[inside], params.capacity[inside])
     return load[s]
 
 
 @kernel
-def _shift_of(params, work, s, y, upper, outside):
-    """The shift of the items right inside a set, given that of the sets around it."""
+def _shift_of(params, work, s, y, upper, shift, more):
+    """(shift, more): the sum of these is that of the items right inside a set, given that of the sets around it."""
     capacity = params.capacity[s]
-    if _load_of(params, work, s, y, upper, outside) <= capacity:
-        return outside
-    low = high = outside
+    if _load_of(params, work, s, y, upper, shift, more) <= capacity:
+        return shift, more
+    low = high = shift
     for i in range(params.first[s], params.last[s]):
         high = max(high, y[params.items[i]])
     for _ in range(_BISECTIONS):
         middle = low + 0.5 * (high - low)
         if not low < middle < high:
             break
-        if _load_of(params, work, s, y, upper, middle) <= capacity:
+        if _load_of(params, work, s, y, upper, middle, 0.0) <= capacity:
             high = middle
         else:
             low = middle
-    return high
+    if _load_of(params, work, s, y, upper, high, 0.0) >= capacity * (1.0 - _SLACK):
+        return high, 0.0
+    least, most = more if low == shift else 0.0, high - low
+    for _ in range(_BISECTIONS):
+        middle = least + 0.5 * (most - least)
+        if not least < middle < most:
+            break
+        if _load_of(params, work, s, y, upper, low, middle) <= capacity:
+            most = middle
+        else:
+            least = middle
+    return low, most
 
 
 @kernel
 def _project(params, work, y, upper, out):
-    shift = work.shift
+    shift, more = work.shift, work.more
     for s in range(params.capacity.size):
-        parent = params.parent[s]
-        shift[s] = _shift_of(params, work, s, y, upper, shift[parent] if parent >= 0 else 0.0)
+        around = params.parent[s]
+        first, second = (shift[around], more[around]) if around >= 0 else (0.0, 0.0)
+        shift[s], more[s] = _shift_of(params, work, s, y, upper, first, second)
     for j in range(y.size):
         s = params.inner[j]
-        out[j] = min(max(y[j] - (shift[s] if s >= 0 else 0.0), 0.0), upper[j])
+        first, second = (shift[s], more[s]) if s >= 0 else (0.0, 0.0)
+        out[j] = min(max(y[j] - first - second, 0.0), upper[j])
     return OK
 
 

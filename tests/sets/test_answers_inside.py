@@ -83,6 +83,17 @@ def test_projections_satisfy_their_variational_inequality(kind):
             assert away @ (P.lmo(away) - p) <= (1e-4 * P.upper.max()) ** 2
 
 
+@pytest.mark.parametrize("kind", ["box", "budget", "knapsack", "partition", "simplex", "ball", "laminar"])
+@pytest.mark.parametrize("far", [3, 9, 16])
+def test_projections_by_kernels_of_points_however_far(kind, far):
+    for rng, P, D, _ in cases(kind, 30, 5):
+        y = (rng.standard_normal(P.n) + 0.5) * D * 10.0**far
+        p = P.project(y)
+        assert P.contains(p)
+        away = y - p
+        assert away @ (P.lmo(away) - p) <= 1e-12 * (np.abs(y) + P.upper) @ P.upper
+
+
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_answers_of_solvers_are_inside(kind, name):
