@@ -144,13 +144,13 @@ def local_global_bound(f: Objective, P: FeasibleSet, x: ArrayLike, z: ArrayLike 
     z = np.zeros(f.n) if z is None else as_vector(z, "z", n=f.n)
     if not P.contains(x) or (x > upper + 1e-9).any():
         raise ValueError("x is not in the set")
-    room = np.maximum(upper - x, 0.0)
-    if not P.contains(z) or (z > room + 1e-9).any():
+    residual = np.maximum(upper - x, 0.0)
+    if not P.contains(z) or (z > residual + 1e-9).any():
         raise ValueError("z is not in {y in P : y <= upper - x}")
     if f.dr_submodular_on(upper) is not True or f.nonnegative_on(upper) is not True:
         return np.inf
     bound = 4.0 * max(f.value(x), f.value(z))
-    for point, limit in ((x, upper), (z, room)):
+    for point, limit in ((x, upper), (z, residual)):
         gradient = f.gradient(point)
         # A Frank-Wolfe gap is not negative; a rounded one may be.
         bound += max(largest(P, gradient, limit) - float(gradient @ point), 0.0)

@@ -30,7 +30,7 @@ Sets, with a workspace from ``set_work(params)`` that keeps the last basis, so t
     The nearest point of the set, likewise.
 
 Vectors: ``dot(a, b)``, ``slope(grad, v, x)`` = <grad, v - x> (the Frank-Wolfe gap at a vertex of the oracle),
-``shrink(upper, x, out)``: the room u - x of Algorithm 2.
+``shrink(upper, x, out)``: the residual bound u - x of Algorithm 2.
 
 No function allocates except the two that make workspaces and `value_and_gradient`, and none raises.
 

@@ -92,11 +92,11 @@ class FileArray:
                 self._fill(stream, memoryview(array.reshape(-1).view(np.uint8)))
                 yield array
 
-    def _fill(self, stream, room):
+    def _fill(self, stream, buffer):
         done = 0
-        while done < len(room):
+        while done < len(buffer):
             try:
-                count = stream.readinto(room[done:])
+                count = stream.readinto(buffer[done:])
             except _DAMAGES as error:
                 raise self._damaged(error) from None
             if not count:

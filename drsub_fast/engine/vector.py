@@ -115,23 +115,23 @@ def symmetric_product(H, v, out):
 
 
 @kernel
-def room_above(upper, x):
-    """max(upper - x, 0) of two numbers; a remainder below 1e-14 of the bound is rounding and counts as no room."""
-    room = upper - x
-    return room if room > 1e-14 * upper else 0.0
+def residual_bound(upper, x):
+    """max(upper - x, 0) of two numbers; a remainder below 1e-14 of the bound is rounding and counts as 0."""
+    residual = upper - x
+    return residual if residual > 1e-14 * upper else 0.0
 
 
 def _shrink(upper, x, out):
     n = x.size
-    room = upper[:n] - x
-    out[:n] = np.where(room > 1e-14 * upper[:n], room, 0.0)
+    residual = upper[:n] - x
+    out[:n] = np.where(residual > 1e-14 * upper[:n], residual, 0.0)
 
 
 @kernel(plain=_shrink)
 def shrink(upper, x, out):
-    """out = max(upper - x, 0), up to rounding: the room that is left above x."""
+    """out = max(upper - x, 0), up to rounding: the residual bound above x."""
     for j in range(x.size):
-        out[j] = room_above(upper[j], x[j])
+        out[j] = residual_bound(upper[j], x[j])
 
 
 _LARGEST = sys.float_info.max

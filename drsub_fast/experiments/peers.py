@@ -157,8 +157,8 @@ def softmax_by_numpy(f: Objective, P: FeasibleSet, steps: Any) -> Any:
         value, g = value_and_gradient(x)
         values.append(value)
         order = np.argsort(-g)
-        room = np.where(g > 0.0, np.maximum(P.upper - x, 0.0), 0.0)[order]
-        x[order] += np.clip(P.k - (np.cumsum(room) - room), 0.0, room) / steps
+        residual = np.where(g > 0.0, np.maximum(P.upper - x, 0.0), 0.0)[order]
+        x[order] += np.clip(P.k - (np.cumsum(residual) - residual), 0.0, residual) / steps
     return [*values, value_and_gradient(x)[0]]
 
 
@@ -255,13 +255,13 @@ def sparse_by_scipy(H: Any, h: NDArray[np.float64], k: float, steps: int) -> flo
     n = h.size
     x = np.zeros(n)
     for _ in range(steps):
-        gradient, room = H @ x + h, 1.0 - x
-        most = min(n, int(k / room.min()) + 2)
+        gradient, residual = H @ x + h, 1.0 - x
+        most = min(n, int(k / residual.min()) + 2)
         best = np.argpartition(-gradient, most - 1)[:most]
         best = best[np.argsort(-gradient[best])]
         best = best[gradient[best] > 0.0]
-        taken = np.cumsum(room[best]) - room[best]
-        x[best] += np.clip(k - taken, 0.0, room[best]) / steps
+        taken = np.cumsum(residual[best]) - residual[best]
+        x[best] += np.clip(k - taken, 0.0, residual[best]) / steps
     return float(0.5 * x @ (H @ x) + h @ x)
 
 

@@ -88,10 +88,10 @@ def primal_pivots(work, m, n, most):
         for i in range(m):
             rate = direction * table[COLUMN, i]
             down, up = table[VALUE, i], table[ROOM, i] - table[VALUE, i]
-            room = down if rate > 0.0 else up
+            slack = down if rate > 0.0 else up
             size = abs(rate)
-            table[GAP, i] = room
-            table[RATIO, i] = (room + PRIMAL_TOL) / size if size > _PIVOT_TOL else math.inf
+            table[GAP, i] = slack
+            table[RATIO, i] = (slack + PRIMAL_TOL) / size if size > _PIVOT_TOL else math.inf
         limit = least_of(table, RATIO, m)
         step = table[BOUND, q]
         if step <= limit:

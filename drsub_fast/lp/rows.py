@@ -152,18 +152,18 @@ def _corrected(x, A, row_upper, row_lower, upper, lower, magnitude):
     at_upper = gap_above <= gap_below
     gap = np.where(at_upper, gap_above, -gap_below)
     active = np.flatnonzero(np.minimum(gap_above, gap_below) <= _TIGHT * unit)
-    room = np.minimum(x - lower, upper - x)
-    free = np.flatnonzero(room > 0.0)
+    slack = np.minimum(x - lower, upper - x)
+    free = np.flatnonzero(slack > 0.0)
     rows = A[active][:, free]
     target = gap[active] / unit[active]
     if scipy.sparse.issparse(rows) and rows.shape[0] * rows.shape[1] > _MANY_ENTRIES:
-        rows = scipy.sparse.diags_array(1.0 / unit[active]) @ rows @ scipy.sparse.diags_array(room[free])
+        rows = scipy.sparse.diags_array(1.0 / unit[active]) @ rows @ scipy.sparse.diags_array(slack[free])
         step = scipy.sparse.linalg.lsqr(rows, target, atol=1e-14, btol=1e-14)[0]
     else:
-        rows = (rows.toarray() if scipy.sparse.issparse(rows) else rows) * room[free] / unit[active, np.newaxis]
+        rows = (rows.toarray() if scipy.sparse.issparse(rows) else rows) * slack[free] / unit[active, np.newaxis]
         step = np.linalg.lstsq(rows, target, rcond=1e-13)[0]
     moved = x.copy()
-    moved[free] += room[free] * step
+    moved[free] += slack[free] * step
     return np.clip(moved, lower, upper)
 
 

@@ -243,8 +243,8 @@ def simplex_track(lp, work, rate):
     # The reduced costs d + g * d_rate keep their signs up to the smallest of these ratios.
     for j in range(n):
         growth = table[SIDE, j] * table[D_RATE, j]
-        room = DUAL_TOL - table[SIDE, j] * table[D, j]
-        table[SCORE, j] = room / growth if growth > 0.0 else math.inf
+        slack = DUAL_TOL - table[SIDE, j] * table[D, j]
+        table[SCORE, j] = slack / growth if growth > 0.0 else math.inf
     numbers[LIMIT] = least_of(table, SCORE, n)
     numbers[DECAY], numbers[GROWTH] = 1.0, 0.0
     state[TRACKED] = 1

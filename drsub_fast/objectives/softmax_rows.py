@@ -124,9 +124,9 @@ def _add_likely(work, count, most):
     They will be asked for soon, and many rows at once are cheaper.
     """
     order, diagonal, likely = work.order, work.diagonal, work.moved
-    room, size = most - count, 0
+    free, size = most - count, 0
     for p in range(count, diagonal.size):
-        if size < room and diagonal[p] > 0.0:
+        if size < free and diagonal[p] > 0.0:
             push(likely, size, diagonal, p)
             size += 1
         elif size > 0 and diagonal[p] > diagonal[likely[0]]:

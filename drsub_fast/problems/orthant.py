@@ -271,16 +271,16 @@ def _turned_set(P, alpha, shift, width):
         )
     A, b, A_eq, b_eq = rows
     turn = scipy.sparse.diags_array(alpha)
-    room, room_eq = b - A @ shift, b_eq - A_eq @ shift
+    sides, sides_eq = b - A @ shift, b_eq - A_eq @ shift
     rows, rows_eq = A @ turn, A_eq @ turn
     if b_eq.size == 0:
         if b.size == 0:
             return Box(width)
         # Room that is negative by rounding alone is none.
-        room = np.where(np.abs(room) <= 1e-12 * (np.abs(b) + np.abs(A) @ np.abs(shift)), 0.0, room)
-        if rows.min() >= 0.0 and room.min() >= 0.0:
-            return Polytope(rows, room, width)
-    return GeneralPolytope(rows, room, rows_eq, room_eq, upper=width)
+        sides = np.where(np.abs(sides) <= 1e-12 * (np.abs(b) + np.abs(A) @ np.abs(shift)), 0.0, sides)
+        if rows.min() >= 0.0 and sides.min() >= 0.0:
+            return Polytope(rows, sides, width)
+    return GeneralPolytope(rows, sides, rows_eq, sides_eq, upper=width)
 
 
 def to_orthant(g: Objective, P: FeasibleSet, alpha: ArrayLike) -> "OrthantProblem":

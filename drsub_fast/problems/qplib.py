@@ -135,11 +135,11 @@ def _program(lines):
         for side in ("lower", "upper")
     )
     lower, upper = (lines.vector(f"{side} bounds", n, read) for side in ("lower", "upper"))
-    names = _rest(lines, n, m, kind[2] == "L")
+    names = _names_and_starts(lines, n, m, kind[2] == "L")
     return Program(H, h, c, A, row_lower, row_upper, lower, upper, _SENSES[sense], names)
 
 
-def _rest(lines, n, m, has_rows):
+def _names_and_starts(lines, n, m, has_rows):
     """The names of the variables, after the starting points; older files end before them or in between."""
     for what, size in (("starting x", n), *([("starting y", m)] if has_rows else []), ("starting z", n)):
         if not lines.at_end():

@@ -236,8 +236,8 @@ def _additive_steps(f, P, max_iter, shrink, lmo):
     x = np.zeros(len(region.upper))
     values = [function.value(x)]
     for _ in range(max_iter):
-        room = region.upper - x if shrink else region.upper
-        x = x + vertex(region, function.gradient(x), room) / max_iter
+        residual = region.upper - x if shrink else region.upper
+        x = x + vertex(region, function.gradient(x), residual) / max_iter
         values.append(function.value(x))
     return _last_iterate(function, region, x, values, max_iter + 1)
 

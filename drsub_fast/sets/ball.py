@@ -69,8 +69,8 @@ def _scale_to_norm(radius, upper, work, count):
     rest = fresh = _sum_of_squares(positive, heap, count)
     bounded = reached = 0.0
     while count > 0:
-        room = max(radius * radius - bounded, 0.0)
-        scale = max(math.sqrt(room / rest), reached)
+        squares = max(radius * radius - bounded, 0.0)
+        scale = max(math.sqrt(squares / rest), reached)
         j = heap[0]
         if scale <= limit[j]:
             return scale

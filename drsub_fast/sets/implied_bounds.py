@@ -79,8 +79,8 @@ def _single_row_bounds(rows, row_upper, lower):
     i, j, a = entries.row, entries.col, entries.data
     usable = np.isfinite(row_upper)
     usable[i[(a < 0.0) | ~np.isfinite(lower[j])]] = False
-    room = np.maximum(row_upper - rows @ np.where(np.isfinite(lower), lower, 0.0), 0.0)
+    slack = np.maximum(row_upper - rows @ np.where(np.isfinite(lower), lower, 0.0), 0.0)
     kept = usable[i] & (a > 0.0)
     with np.errstate(over="ignore"):
-        np.minimum.at(bounds, j[kept], lower[j[kept]] + room[i[kept]] / a[kept])
+        np.minimum.at(bounds, j[kept], lower[j[kept]] + slack[i[kept]] / a[kept])
     return bounds

@@ -135,14 +135,14 @@ def _sort_out(params, work, g, direction, upper, floor, sure, v):
     count, total, filled = 0, 0.0, 0.0
     for i in range(_above(params, work, g, direction, floor, v)):
         j = items[i]
-        w, room = params.weights[j], max(upper[j], 0.0)
-        own, size = direction[j] / w if w != 0.0 else math.inf, w * room
+        w, bound = params.weights[j], max(upper[j], 0.0)
+        own, size = direction[j] / w if w != 0.0 else math.inf, w * bound
         full = (own > sure) | (w == 0.0)
-        v[j] = room if full else 0.0
+        v[j] = bound if full else 0.0
         filled += size if full else 0.0
         total += 0.0 if full else size
         items[count], ratio[count], load[j] = j, own, size
-        count += (not full) & (room > 0.0)
+        count += (not full) & (bound > 0.0)
     return count, total, filled
 
 

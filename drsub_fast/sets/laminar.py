@@ -45,7 +45,7 @@ from drsub_fast.sets.polytope import Polytope
 #: ``items`` in the order of the forest; set s holds ``items[first[s]:last[s]]`` and the sets s + 1 .. ``end[s]`` - 1;
 #: ``inner[j]`` is the smallest set around item j and ``parent[s]`` that around set s, -1 for none.
 LaminarParams = namedtuple("LaminarParams", "items first last end inner parent capacity")
-LaminarWork = namedtuple("LaminarWork", "key room load shift more heap")
+LaminarWork = namedtuple("LaminarWork", "key residual load shift more heap")
 
 #: Halvings of the search for a multiplier: down to the spacing of doubles.
 _BISECTIONS = 100
@@ -66,7 +66,7 @@ def _carve(params, floats, integers):
 
 @kernel
 def _lmo(params, work, direction, upper, v):
-    key, room, heap = work.key, work.room, work.heap
+    key, residual, heap = work.key, work.residual, work.heap
     count = 0
     for j in range(direction.size):
         v[j] = 0.0
@@ -74,8 +74,8 @@ def _lmo(params, work, direction, upper, v):
             key[j] = -direction[j]
             heap[count] = j
             count += 1
-    for s in range(room.size):
-        room[s] = params.capacity[s]
+    for s in range(residual.size):
+        residual[s] = params.capacity[s]
     heapify(heap, count, key)
     while count > 0:
         j = heap[0]
@@ -84,12 +84,12 @@ def _lmo(params, work, direction, upper, v):
         raised = upper[j]
         s = params.inner[j]
         while s >= 0:
-            raised = min(raised, room[s])
+            raised = min(raised, residual[s])
             s = params.parent[s]
         v[j] = raised
         s = params.inner[j]
         while s >= 0:
-            room[s] -= raised
+            residual[s] -= raised
             s = params.parent[s]
     return OK
 

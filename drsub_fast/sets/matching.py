@@ -6,11 +6,11 @@ vertex is integral, i.e. a (b-)matching (Schrijver, Combinatorial Optimization, 
 
 The oracle is a transportation problem, solved by successive shortest paths (Tomizawa 1971; Ahuja, Magnanti, Orlin,
 Network Flows, 1993, section 9.7). Left nodes enter one by one, each with its capacity as supply; a unit goes to a
-right node with room, or stays unmatched, at the entering node or at another that gives up one of its own. With
-duals y >= 0 of the nodes,
+right node with residual capacity, or stays unmatched, at the entering node or at another that gives up one of its own.
+With duals y >= 0 of the nodes,
 
     y_l + y_r >= d_e where x_e < upper_e,   y_l + y_r <= d_e where x_e > 0,
-    y_r = 0 where r has room,   y_l = 0 where supply of l stays unmatched,
+    y_r = 0 where r has residual capacity,   y_l = 0 where supply of l stays unmatched,
 
 prove the flow optimal; the shortest paths are those of the slacks of the first line (Dijkstra's method, ended at
 the first node where a path may stop), and raising or lowering y by what is left of the distance keeps all
@@ -37,12 +37,12 @@ from drsub_fast.sets.polytope import Polytope
 #: Edges by their end nodes (all numbered jointly, the left ones first), the edges at each node, capacities, and the
 #: number of paths after which HiGHS takes over.
 MatchingParams = namedtuple("MatchingParams", "left right start incident capacity n_left max_paths")
-MatchingWork = namedtuple("MatchingWork", "dual distance room parent queue first next")
+MatchingWork = namedtuple("MatchingWork", "dual distance residual parent queue first next")
 
 #: Paths allowed for each edge and node. Integer data need one for each unit of supply.
 _PATHS = 20
-#: Relative rounding of the duals, and the part of the value that it may cost before HiGHS takes over: gains and room
-#: then differ by many decades from edge to edge.
+#: Relative rounding of the duals, and the part of the value that it may cost before HiGHS takes over: gains and
+#: capacities then differ by many decades from edge to edge.
 _ROUNDING, _LOSS = 1e-15, 1e-9
 #: Marks an edge that is in no list, and the end of a list.
 _UNLISTED, _END = -2, -1
@@ -66,7 +66,7 @@ def _relax(params, work, node, direction, upper, v, count):
     dual, distance, parent, queue = work.dual, work.distance, work.parent, work.queue
     forward = node < params.n_left
     neighbours = params.right if forward else params.left
-    # A left node leads to its edges with room, a right one back along those that carry flow, which it lists.
+    # A left node leads to its edges below their bounds, a right one back along those that carry flow, which it lists.
     position = params.start[node]
     e = params.incident[position] if forward and position < params.start[node + 1] else work.first[node]
     while e != _END:
@@ -107,7 +107,7 @@ def _shortest_path(params, work, source, direction, upper, v):
         queue[place] = queue[final]
         queue[final] = node
         final += 1
-        if (node < params.n_left or work.room[node] > 0.0) and least + dual[node] < best:
+        if (node < params.n_left or work.residual[node] > 0.0) and least + dual[node] < best:
             end, best = node, least + dual[node]
         count = _relax(params, work, node, direction, upper, v, count)
     for i in range(final):
@@ -122,9 +122,9 @@ def _shortest_path(params, work, source, direction, upper, v):
 @kernel
 def _push(params, work, source, end, upper, v):
     """Sends as much as fits along the path that `_shortest_path` found."""
-    amount = work.room[source]
+    amount = work.residual[source]
     if end >= params.n_left:
-        amount = min(amount, work.room[end])
+        amount = min(amount, work.residual[end])
     node = end
     while node != source:
         e = work.parent[node]
@@ -142,13 +142,13 @@ def _push(params, work, source, end, upper, v):
         else:
             v[e] = 0.0 if v[e] <= amount else v[e] - amount
         node = params.left[e] + params.right[e] - node
-    work.room[source] -= amount
-    work.room[end] += amount if end < params.n_left else -amount
+    work.residual[source] -= amount
+    work.residual[end] += amount if end < params.n_left else -amount
 
 
 @kernel
 def _lmo(params, work, direction, upper, v):
-    dual, room = work.dual, work.room
+    dual, residual = work.dual, work.residual
     for e in range(v.size):
         v[e] = 0.0
         work.next[e] = _UNLISTED
@@ -156,14 +156,14 @@ def _lmo(params, work, direction, upper, v):
         dual[i] = 0.0
         work.distance[i] = math.inf
         work.first[i] = _END
-        room[i] = params.capacity[i]
+        residual[i] = params.capacity[i]
     paths = params.max_paths
     for source in range(params.n_left):
         for i in range(params.start[source], params.start[source + 1]):
             e = params.incident[i]
             if upper[e] > 0.0:
                 dual[source] = max(dual[source], direction[e] - dual[params.right[e]])
-        while room[source] > 0.0 and dual[source] > 0.0:
+        while residual[source] > 0.0 and dual[source] > 0.0:
             end = _shortest_path(params, work, source, direction, upper, v)
             if end == source:
                 break
@@ -177,13 +177,13 @@ def _lmo(params, work, direction, upper, v):
 @kernel
 def _is_precise(params, direction, upper, v):
     """Whether rounding in the duals, as large as the largest gain's, cannot have cost a visible part of the value."""
-    largest = value = room = 0.0
+    largest = value = most = 0.0
     for e in range(v.size):
         if direction[e] > 0.0 and upper[e] > 0.0:
             largest = max(largest, direction[e])
             value += direction[e] * v[e]
-            room += min(upper[e], params.capacity[params.left[e]], params.capacity[params.right[e]])
-    return _ROUNDING * largest * room <= _LOSS * value
+            most += min(upper[e], params.capacity[params.left[e]], params.capacity[params.right[e]])
+    return _ROUNDING * largest * most <= _LOSS * value
 
 
 register_set(MatchingParams, set_size=_size, set_carve=_carve, lmo=_lmo)

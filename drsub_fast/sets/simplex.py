@@ -82,10 +82,10 @@ class Simplex(DisjointKnapsacks):
             If the bounds sum to less than ``total``.
         """
         P = self if upper is None else self.with_upper(upper)
-        room = P._upper.sum()
-        if room < self.total * (1.0 - 1e-10):
+        most = P._upper.sum()
+        if most < self.total * (1.0 - 1e-10):
             raise P._no_answer("point of least norm")
-        return P._upper * (self.total / room) if room > 0.0 else np.zeros(self.n)
+        return P._upper * (self.total / most) if most > 0.0 else np.zeros(self.n)
 
 
 register_kind(SETS, "simplex", Simplex, n=COUNT, total=NUMBER)

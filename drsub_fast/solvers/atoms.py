@@ -34,9 +34,9 @@ _PIVOT = 1e-11
 def _sizes(n):
     """(atoms, entries of the store, of their places) at most; (floats, integers) of all."""
     most = min(n + 2, _MOST)
-    room = most * n if n <= _WHOLE_UP_TO else min(most * n, max(4 * n, _ROOM))
-    places = 0 if n <= _WHOLE_UP_TO else room
-    return most, room, places, room + places + n + 2 * most * most + 4 * most, 3 + 2 * most
+    capacity = most * n if n <= _WHOLE_UP_TO else min(most * n, max(4 * n, _ROOM))
+    places = 0 if n <= _WHOLE_UP_TO else capacity
+    return most, capacity, places, capacity + places + n + 2 * most * most + 4 * most, 3 + 2 * most
 
 
 def atoms_size(n: int) -> Any:
@@ -47,9 +47,9 @@ def atoms_size(n: int) -> Any:
 @kernel(memory=True)
 def open_atoms(n, floats, integers):
     """Views at the end of the flat arrays."""
-    most, room, n_places, n_floats, n_integers = _sizes(n)
+    most, capacity, n_places, n_floats, n_integers = _sizes(n)
     _, values, places, product, Q, M, weight, score, step, spare = split(
-        floats, floats.size - n_floats, room, n_places, n, (most, most), (most, most), most, most, most, most
+        floats, floats.size - n_floats, capacity, n_places, n, (most, most), (most, most), most, most, most, most
     )
     _, count, begin, length = split(integers, integers.size - n_integers, 3, most, most)
     return Atoms(values, places, begin, length, product, Q, weight, score, M, step, spare, count)

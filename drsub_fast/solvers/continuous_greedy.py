@@ -16,7 +16,7 @@ import numpy as np
 
 from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.vector import assign, clip_above, room_above
+from drsub_fast.engine.vector import assign, clip_above, residual_bound
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective, prepare
 from drsub_fast.objectives.lazy_gradient import final_value, increase
@@ -105,7 +105,7 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
         if options.shrunken:
             for t in range(n_moved(objective, work, x.size)):
                 j = moved(objective, work, t)
-                state.bound[j] = room_above(upper[j], x[j])
+                state.bound[j] = residual_bound(upper[j], x[j])
         after_step(feasible_set, set_work, state, 1.0, gamma)
 
 
