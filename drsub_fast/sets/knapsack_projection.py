@@ -56,7 +56,8 @@ def _multipliers(params, g, y, upper):
     Newton steps in a bracket, which is halved where a step leaves it or gains little.
     """
     capacity = params.capacity[g]
-    if not params.equality and _load_and_rate(params, g, y, upper, 0.0)[0] <= capacity:
+    excess = _load_and_rate(params, g, y, upper, 0.0)[0] - capacity
+    if abs(excess) <= SLACK * capacity or (excess < 0.0 and not params.equality):
         return OK, 0.0, 0.0
     low, high = _bracket(params, g, y, upper)
     load, rate = _load_and_rate(params, g, y, upper, low)
