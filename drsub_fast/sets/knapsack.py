@@ -318,13 +318,13 @@ class DisjointKnapsacks(FeasibleSet):
         return np.bincount(self.groups, self.weights * x, minlength=self.capacities.size)
 
     def into_constraints(self, x: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
-        loads = self._loads(x)
-        shares = np.divide(self.capacities, loads, out=np.ones(loads.size), where=loads > self.capacities)
+        loads, rounding = self._loads(x), SLACK * self.capacities
+        shares = np.divide(self.capacities, loads, out=np.ones(loads.size), where=loads > self.capacities + rounding)
         x = np.where(self.weights > 0.0, x * shares[self.groups], x)
         if not self._params.equality:
             return x
         missing, slack = self.capacities - self._loads(x), self._loads(upper) - self._loads(x)
-        shares = np.divide(missing, slack, out=np.zeros(loads.size), where=(missing > 0.0) & (slack > 0.0))
+        shares = np.divide(missing, slack, out=np.zeros(loads.size), where=(missing > rounding) & (slack > 0.0))
         return x + np.minimum(shares, 1.0)[self.groups] * (upper - x)
 
     def violation(self, x: NDArray[np.float64]) -> str:

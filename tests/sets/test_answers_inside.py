@@ -94,6 +94,8 @@ def test_projections_by_kernels_of_points_however_far(kind, far):
         assert away @ (P.lmo(away) - p) <= 1e-12 * (np.abs(y) + P.upper) @ P.upper
         if kind != "ball":
             np.testing.assert_array_equal(P.project(p), p)
+            if kind != "laminar":
+                np.testing.assert_array_equal(P.move_inside(p, P.upper), p)
 
 
 @pytest.mark.parametrize("name", METHODS)
