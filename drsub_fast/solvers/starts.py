@@ -54,9 +54,10 @@ def _scaled(cost, upper, out):
 @kernel
 def start_direction(objective, cost, s, upper, out):
     """out = the direction whose vertex start s is; whether it is not zero."""
-    if not _scaled(cost, upper, out):
-        return False
-    return (s == _ALONE and gains_alone(objective, upper, out)) or _scaled(cost, upper, out)
+    given = _scaled(cost, upper, out)
+    if given and s == _ALONE and not gains_alone(objective, upper, out):
+        _scaled(cost, upper, out)
+    return given
 
 
 @kernel
