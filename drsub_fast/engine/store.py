@@ -186,4 +186,10 @@ def save(name: str, module: Any, stamp: Any, payload: Any) -> None:
                 os.unlink(beside)
             raise
     except OSError as error:
-        logger.warning("compiled code cannot be stored in %s: %s", folder, error)
+        _say_unwritable(folder, error.strerror)
+
+
+@cache
+def _say_unwritable(folder, reason):
+    """Logs it once, not for each of a hundred kernels."""
+    logger.warning("compiled code cannot be stored in %s: %s", folder, reason)
