@@ -60,12 +60,8 @@ def operation(name: str, default: Callable[..., Any] | None = None) -> Any:
         implementation = table.lookup(type(params))
         return getattr(implementation, "interpreted", implementation)(params, *args)
 
-    def watched(params, *args):
-        implementation = table.lookup(type(params))
-        return getattr(implementation, "watched", implementation)(params, *args)
-
-    call.__name__ = call.__qualname__ = twin.__name__ = watched.__name__ = name
-    call.twin, call.watched, call.table = twin, watched, table.table
+    call.__name__ = call.__qualname__ = twin.__name__ = name
+    call.twin, call.table = twin, table.table
     when_compiling(call, table)
     return call
 

@@ -25,9 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from drsub_fast.engine import store
+from drsub_fast.engine.alarm import alarm, no_alarm
 from drsub_fast.engine.clock import OutOfTime, is_limited, thread_time_left
 from drsub_fast.engine.signatures import example_of, key_of, key_text, type_code
-from drsub_fast.engine.twins import twin, watched
+from drsub_fast.engine.twins import twin
 
 logger: logging.Logger = logging.getLogger("drsub_fast")
 
@@ -148,9 +149,8 @@ class Interpreted:
         before = getattr(_state, "errors", None)
         _state.errors, _state.outside, began = before or np.geterr(), 0.0, time.thread_time()
         try:
-            with np.errstate(all="ignore"):
-                text = self._kernel.watched if is_limited() else self._kernel.interpreted
-                return text(*arguments)
+            with np.errstate(all="ignore"), alarm():
+                return self._kernel.interpreted(*arguments)
         except (KeyboardInterrupt, OutOfTime):
             for array, values in zip(self.arrays, kept, strict=True):
                 array[:] = values
@@ -184,7 +184,7 @@ def call_outside(function: Any, *arguments: Any) -> Any:
         return function(*arguments)
     began = time.thread_time()
     try:
-        with np.errstate(**errors):
+        with np.errstate(**errors), no_alarm():
             return function(*arguments)
     finally:
         _state.outside += time.thread_time() - began
@@ -249,12 +249,7 @@ class Kernel:
     @cached_property
     def interpreted(self) -> Any:
         """The kernel as plain Python, and all that it calls."""
-        return twin(self._plain_func, False)
-
-    @cached_property
-    def watched(self) -> Any:
-        """The same for threads under a time limit: each call of a kernel in it may raise `OutOfTime`."""
-        return watched(twin(self._plain_func, True))
+        return twin(self._plain_func)
 
     @cached_property
     def linked(self) -> Any:
@@ -464,7 +459,6 @@ def separate(example: Callable[..., Any]) -> Callable[..., Any]:
             return function(*arguments)
 
         call.twin = lambda *arguments: function.interpreted(*arguments)
-        call.watched = lambda *arguments: function.watched(*arguments)
         call.kernel = function
         kernel = Separate(function, example, call)
         _separates.append(kernel)

@@ -104,7 +104,7 @@ def test_the_same_as_the_loop(name):
             given[0] = np.append(given[0], 7.0)
             given[1] = given[1][:-1]
         mine, loops = deepcopy(given), deepcopy(given)
-        answer, expected = kernel.interpreted(*mine), twin(kernel.py_func, False)(*loops)
+        answer, expected = kernel.interpreted(*mine), twin(kernel.py_func)(*loops)
         if expected is not None:
             assert answer == pytest.approx(expected, rel=1e-12, abs=1e-12)
         for a, b in zip(mine, loops, strict=True):
