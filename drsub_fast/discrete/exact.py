@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from drsub_fast.discrete.dependence import NEARLY_SINGULAR, gain_floor
 from drsub_fast.discrete.greedy import as_item_kernel, choose, described
 from drsub_fast.discrete.item_set import MapResult, log_det
 from drsub_fast.discrete.packing import as_packing
@@ -17,9 +18,6 @@ from drsub_fast.discrete.swaps import improve_by_moves
 
 #: Most items: their 2^24 sets would take minutes where no bound cuts any off.
 MOST_ITEMS = 24
-#: A squared gain below this part of the largest diagonal entry is that of a dependent item.
-_DEPENDENT = 1e-13
-
 #: A set must be better than the best known by this much, relatively.
 _BETTER = 1e-12
 
@@ -68,20 +66,20 @@ def exact_map(
 def exact_set(kernel: Any, family: Any, size: Any) -> Any:
     """`exact_map` for arguments that are checked."""
     start = improve_by_moves(kernel, family, choose(kernel, family, size)[0], size)
-    items = _best_set(kernel, family, size, start, _DEPENDENT * kernel.diagonal.max())
+    items = _best_set(kernel, family, size, start)
     message = "no other feasible set is better: branch and bound looked at them all"
     return MapResult(
         items=items, order=items, **described(kernel, family, items, size, message, bound=log_det(kernel, items))
     )
 
 
-def _best_set(kernel, family, size, start, dependent):
+def _best_set(kernel, family, size, start):
     """The best set of at most ``family.most`` items or, with a ``size``, of exactly that many.
 
     ``start`` is a set of the family, of the size if there is one. Every set of a size is worth -inf where the start is
     and nothing better is found.
     """
-    n = kernel.n
+    n, floor = kernel.n, gain_floor(kernel.diagonal, NEARLY_SINGULAR)
     L = kernel.block(np.arange(n), np.arange(n))
     most = family.most if size is None else size
     best, best_value = np.sort(start), log_det(kernel, start)
@@ -96,7 +94,7 @@ def _best_set(kernel, family, size, start, dependent):
         left = most - depth
         if left == 0:
             return
-        candidates = candidates[(squared[candidates] > dependent) & family.fit(load, candidates)]
+        candidates = candidates[(squared[candidates] > floor[candidates]) & family.fit(load, candidates)]
         candidates = candidates[np.argsort(-squared[candidates], kind="stable")]
         gains = np.log(squared[candidates])
         sums = np.concatenate([[0.0], np.cumsum(gains if size is not None else np.maximum(gains, 0.0))])

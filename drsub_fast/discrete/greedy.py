@@ -15,10 +15,9 @@ Hemmi, Oki, Sakaue, Fujii, Iwata, Lazy and fast greedy MAP inference for determi
 it item by item). The c_i of a block are one triangular system with many right-hand sides. All of it is BLAS, at its
 best speed from the first call on.
 
-Rounding leaves d_i^2 of a dependent item at plus or minus a few eps L_ii, so an item counts as dependent, and is
-not chosen, once d_i^2 falls below 1e-10 of the largest L_ii: a greedy choice stops at the rank of L and says so. Where
-a number of items must be reached, it goes down to 1e-13, and then begins anew among the rest (log det is
--inf then, whatever is chosen).
+An item that counts as dependent (`drsub_fast.discrete.dependence`) is not chosen: a greedy choice stops at the rank of
+L and says so. Where a number of items must be reached, it begins anew among the rest then (log det is -inf, whatever is
+chosen).
 """
 
 import time
@@ -30,6 +29,7 @@ from scipy.linalg import solve_triangular
 
 from drsub_fast._checks import as_flag
 from drsub_fast.discrete.bounds import hadamard_bound
+from drsub_fast.discrete.dependence import DEPENDENT, NEARLY_SINGULAR, gain_floor
 from drsub_fast.discrete.item_set import MapResult, gains_in_order
 from drsub_fast.discrete.lazy import ALIKE, FULL, INDEFINITE, NO_GAIN, RANK, lazy_choice
 from drsub_fast.discrete.packing import as_packing
@@ -37,9 +37,6 @@ from drsub_fast.objectives.similarity import as_features, as_kernel_matrix
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.sets.base import FeasibleSet
 
-#: Squared gains below this part of the largest diagonal entry belong to dependent items; the second where a number of
-#: items must be reached.
-_DEPENDENT, _NEARLY_SINGULAR, _TINY = 1e-10, 1e-13, 1e-290
 #: Items taken up at first; each further block adds a half at least, and at most doubles them. n = 100,000, r = 200,
 #: k = 100, lognormal qualities: 128 at first 41 ms, 512 39 ms, 2048 47 ms.
 _FIRST_BLOCK = 512
@@ -80,7 +77,7 @@ class _Active:
         return squared if self.weight is None else np.log(np.maximum(squared, 1e-300)) / self.weight[items]
 
     def best(self, load, floor):
-        """The place of the best fitting item of a squared gain above ``floor``; -1 where there is none."""
+        """The place of the best fitting item of a squared gain above its ``floor``; -1 where there is none."""
         while True:
             place, score = self._best_at_hand(load, floor)
             if self.taken == self.kernel.n or score >= self.ceiling[self.taken]:
@@ -94,10 +91,12 @@ class _Active:
         if self.family.is_count:
             score = np.where(self.open, self._score(self.squared, self.items), -np.inf)
             place = int(score.argmax())
-            # Scores rise with squared gains: where the best is too small, all are.
-            found = score[place] > -np.inf and self.squared[place] > floor
-            return (place, float(score[place])) if found else (-1, -np.inf)
-        at = np.flatnonzero(self.open if floor <= 0.0 else self.open & (self.squared > floor))
+            if score[place] > -np.inf and self.squared[place] <= floor[self.items[place]]:
+                self.open &= self.squared > floor[self.items]
+                return self._best_at_hand(load, floor)
+            return (place, float(score[place])) if score[place] > -np.inf else (-1, -np.inf)
+        self.open &= self.squared > floor[self.items]
+        at = np.flatnonzero(self.open)
         fits = self.family.fit(load, self.items[at])
         self.open[at[~fits]] = False  # loads only grow: it will never fit again
         at = at[fits]
@@ -106,6 +105,10 @@ class _Active:
         scores = self._score(self.squared[at], self.items[at])
         best = int(scores.argmax())
         return int(at[best]), float(scores[best])
+
+    def dependent(self, floor):
+        """The allowed items that count as dependent on the chosen ones."""
+        return self.items[self.family.allowed[self.items] & (self.squared <= floor[self.items])]
 
     def _take_up(self, more):
         """Adds the next items, with the coefficients that they would have by now."""
@@ -151,8 +154,8 @@ def greedy_choice(
 ) -> Any:
     """(items, squared gains, reason): at most ``most`` items while their squared gain is above ``least``.
 
-    By gain, or by gain per ``weight``. ``load`` is what other items have used of the family's capacity, and is brought
-    up to date.
+    None of a squared gain up to its ``floor``. By gain, or by gain per ``weight``. ``load`` is what other items have
+    used of the family's capacity, and is brought up to date.
     """
     load = family.no_load() if load is None else load
     if family.is_count and weight is None:
@@ -173,7 +176,7 @@ def _choice_in_blocks(kernel, family, most, least, floor, load, weight):
     while active.count < most:
         place = active.best(load, floor)
         if place < 0:
-            reason = FULL if active.best(load, -np.inf) < 0 else RANK
+            reason = RANK if family.fit(load, active.dependent(floor)).any() else FULL
             break
         if active.squared[place] <= least:
             reason = NO_GAIN
@@ -199,7 +202,7 @@ def exactly(kernel: Any, family: Any, size: Any) -> Any:
 
     Where the choice ends in a smaller set that nothing fits beside, any set of the size.
     """
-    floor = max(_NEARLY_SINGULAR * kernel.diagonal.max(), _TINY)
+    floor = gain_floor(kernel.diagonal, NEARLY_SINGULAR)
     load, items, rank = family.no_load(), np.empty(0, np.int64), size
     while items.size < size:
         rest = family.without(items)
@@ -312,7 +315,7 @@ def choose(kernel: Any, family: Any, size: Any = None, full: bool = False) -> An
     """(items, message) of the greedy choice; under weights that differ, the better of two."""
     if size is not None:
         return exactly(kernel, family, size)
-    floor, least = max(_DEPENDENT * kernel.diagonal.max(), _TINY), -1.0 if full else 1.0
+    floor, least = gain_floor(kernel.diagonal, DEPENDENT), -1.0 if full else 1.0
     items, squared, reason = greedy_choice(kernel, family, family.most, least, floor)
     if family.is_weighted and not full:
         other, other_squared, other_reason = greedy_choice(

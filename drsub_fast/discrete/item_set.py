@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drsub_fast._records import Record
+from drsub_fast.discrete.dependence import SINGULAR, gain_floor
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +65,6 @@ class MapResult(Record):
         return "\n".join(lines)
 
 
-#: Squared pivots below this part of the largest diagonal entry are rounding: the block is singular.
-_SINGULAR = 1e-14
-
-
 def log_det(kernel: Any, items: Any) -> float:
     """log det of the kernel's block of some items; 0 for none, -inf for a singular block."""
     return float(gains_in_order(kernel, items).sum())
@@ -80,7 +77,7 @@ def gains_in_order(kernel: Any, items: Any) -> NDArray[np.float64]:
         pivots = np.linalg.cholesky(block).diagonal() ** 2
     except np.linalg.LinAlgError:
         pivots = _eliminated(block)[1]
-    least = _SINGULAR * block.diagonal().max(initial=0.0)
+    least = gain_floor(block.diagonal(), SINGULAR)
     with np.errstate(divide="ignore"):
         return np.log(np.where(pivots > least, pivots, 0.0))
 
@@ -96,12 +93,12 @@ def _eliminated(block, by_gain=False):
     Rows are taken as they are, or the one of the largest pivot first.
     """
     squared, C = block.diagonal().copy(), np.zeros_like(block)
-    order, least = np.arange(len(block)), _SINGULAR * squared.max(initial=0.0)
+    order, least = np.arange(len(block)), gain_floor(squared, SINGULAR)
     pivots, left = np.zeros(len(block)), np.ones(len(block), bool)
     for t in range(len(block)):
         j = order[t] = int(np.where(left, squared, -np.inf).argmax()) if by_gain else t
         left[j], pivots[t] = False, squared[j]
-        if squared[j] > least:
+        if squared[j] > least[j]:
             C[t] = (block[j] - C[:t, j] @ C[:t]) / np.sqrt(squared[j])
             squared -= C[t] ** 2
     return order, pivots

@@ -120,6 +120,25 @@ def _count_bad(row, diagonal, own, slack):
 
 
 @kernel
+def _first_of(squared, items, top):
+    """The place of the first item of a block whose gain is ``top``."""
+    place = -1
+    for w in range(_WIDTH):
+        if squared[w] == top and (place < 0 or items[w] < items[place]):
+            place = w
+    return place
+
+
+@kernel
+def _without_dependent(squared, items, floor, slack):
+    """Takes dependent items out of a block; the largest gain of the others. Gains that no kernel has stay."""
+    for w in range(_WIDTH):
+        if -slack <= squared[w] <= floor[items[w]]:
+            squared[w] = -np.inf
+    return _largest(squared)
+
+
+@kernel
 def _choose(
     L, diagonal, items, in_order, slack, floor, least, squared, bounds, levels, C, factor, chosen, pivots, count
 ):
@@ -130,30 +149,30 @@ def _choose(
     Blocks b are ``items[b]``, filled up with any items whose ``squared[b]`` are -inf, as are those that are not to be
     chosen; the others' are L_ii. ``bounds`` are the largest of them, ``levels`` 0, and C[b] has a row a choice.
     """
-    for t in range(chosen.size):
-        while True:
-            b, top = -1, -np.inf
-            for other in range(bounds.size):
-                if bounds[other] > top:
-                    b, top = other, bounds[other]
-            if b < 0:
-                return FULL
-            start = levels[b]
-            if start == t:
-                break
+    t, end_reason = 0, FULL
+    while t < chosen.size:
+        b, top = -1, -np.inf
+        for other in range(bounds.size):
+            if bounds[other] > top:
+                b, top = other, bounds[other]
+        if b < 0:
+            return end_reason
+        start = levels[b]
+        if start < t:
             end = min(start + _STEPS, t)
             bounds[b] = _catch_up(L, items[b], in_order, factor, chosen, pivots, C[b], squared[b], start, end)
             levels[b] = end
-        if top <= floor:
+            continue
+        place = _first_of(squared[b], items[b], top)
+        item = items[b, place]
+        if top < -slack:
             return RANK
+        if top <= floor[item]:
+            end_reason = RANK
+            bounds[b] = _without_dependent(squared[b], items[b], floor, slack)
+            continue
         if top <= least:
             return NO_GAIN
-        place, rest = -1, -np.inf
-        for w in range(_WIDTH):
-            gain = squared[b, w]
-            if gain == top and (place < 0 or items[b, w] < items[b, place]):
-                place = w
-        item = items[b, place]
         if _count_bad(L[item], diagonal, diagonal[item], slack) > 0:
             count[0] = item
             return BAD
@@ -161,14 +180,13 @@ def _choose(
         for j in range(t):
             factor[t, j] = C[b, j, place]
         squared[b, place] = -np.inf
-        for w in range(_WIDTH):
-            rest = max(rest, squared[b, w])
-        bounds[b] = rest
-        count[0] = t + 1
+        bounds[b] = _largest(squared[b])
+        t += 1
+        count[0] = t
     return FULL
 
 
-def lazy_choice(kernel: Any, allowed: Any, most: int, least: float, floor: float) -> Any:
+def lazy_choice(kernel: Any, allowed: Any, most: int, least: float, floor: Any) -> Any:
     """(items, squared gains, reason) of the greedy choice, or what else where it is left to numpy.
 
     None where L is no array, small or indefinite; where the kernel is not compiled yet, the `Interpreted` that numpy's
@@ -180,8 +198,9 @@ def lazy_choice(kernel: Any, allowed: Any, most: int, least: float, floor: float
     allowed : ndarray of bool, shape (n,)
     most : int
         Most items to choose.
-    least, floor : float
-        Items are chosen while their squared gains are above both.
+    least : float
+    floor : ndarray, shape (n,)
+        Items are chosen while their squared gains are above both, the floor of their own.
 
     Raises
     ------

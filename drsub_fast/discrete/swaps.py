@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from drsub_fast.discrete.dependence import NEARLY_SINGULAR, gain_floor
 from drsub_fast.discrete.greedy import exactly
 from drsub_fast.engine.clock import thread_time_left
 
@@ -43,6 +44,8 @@ class _State:
         try:
             factor = np.linalg.cholesky(block)
         except np.linalg.LinAlgError:
+            factor = np.zeros_like(block)
+        if (factor.diagonal() ** 2 <= gain_floor(block.diagonal(), NEARLY_SINGULAR)).any():
             self.M = None
             return
         half = np.linalg.inv(factor)

@@ -110,6 +110,38 @@ def test_a_kernel_of_rank_five_gives_five_items(scale):
         assert result.value == pytest.approx(log_det(B @ B.T, result.items), rel=1e-8)
 
 
+@pytest.mark.parametrize("choose", [ds.greedy_map, ds.map_dpp, ds.exact_map])
+@pytest.mark.parametrize("spread", [1.0, 1e4, 1e8])
+def test_dependent_means_dependent_on_its_own_scale(choose, spread):
+    """With L = D C D, log det L_SS = log det C_SS + 2 sum log d: D decides neither rank nor dependence."""
+    rng = np.random.default_rng(14)
+    B = features(rng, 9, 5)
+    d = spread ** rng.uniform(-1.0, 1.0, 9)
+    L = (d[:, None] * B) @ (d[:, None] * B).T
+    result = choose(L, size=5)
+    assert len(set(result.items.tolist())) == 5
+    S = result.items
+    C = B[S] / np.linalg.norm(B[S], axis=1)[:, None]
+    expected = np.linalg.slogdet(C @ C.T)[1] + np.log(L.diagonal()[S]).sum()
+    assert result.value == pytest.approx(expected, abs=1e-6)
+    assert choose(L, size=6).value < expected - 20.0
+    larger = 10.0 * L / L.diagonal().min()
+    assert ds.greedy_map(larger, 9, full=True).items.size == 5
+    assert "rank of the kernel is exhausted" in ds.greedy_map(larger, 9, full=True).message
+
+
+def test_the_lazy_kernel_drops_dependent_items_by_their_own_scale(by_kernel, monkeypatch):
+    rng = np.random.default_rng(15)
+    V = features(rng, 1100, 6) * (1e6 ** rng.uniform(-1.0, 1.0, 1100))[:, None]
+    L = V @ V.T
+    for ask in (lambda: ds.greedy_map(L, 9, full=True), lambda: ds.greedy_map(L, size=6)):
+        mine, plain = ask(), in_numpy(monkeypatch, ask)
+        assert mine.items.size == 6
+        assert by_kernel[-1] is not None
+        np.testing.assert_array_equal(mine.items, plain.items)
+        assert mine.message == plain.message
+
+
 def test_duplicate_items_are_chosen_once():
     B = np.repeat(features(np.random.default_rng(5), 6, 6), 3, axis=0)
     result = ds.greedy_map(B @ B.T, 18, full=True)
