@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_flag, as_real, one_of
 from drsub_fast.certificates import upper_bound
+from drsub_fast.claims.gate import FINISHED_RUNS
+from drsub_fast.claims.premises import has_negative_points, property_holds
 from drsub_fast.engine.clock import OutOfTime, last_moment, now, time_left, until
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import Multilinear
@@ -41,7 +43,6 @@ from drsub_fast.solvers.greedy_vertex import greedy_vertex
 from drsub_fast.solvers.mualem_feldman import mualem_feldman
 from drsub_fast.solvers.multi_start import local_solver, multi_start
 from drsub_fast.solvers.projected_gradient import SHORT_STEPS, ProjectedGradientOptions, projected_gradient
-from drsub_fast.solvers.promise import FINISHED_RUNS
 from drsub_fast.solvers.record import METHODS, Method, check_options, option_names, register_method
 from drsub_fast.solvers.two_phase import TWO_PHASE, subroutines, two_phase_frank_wolfe
 
@@ -101,15 +102,16 @@ _COMPILED_STEP = 1000
 def _bounded_method(f, P):
     """The method with the best a-priori bound that may apply, what it adds, and why; None for Algorithm 1's 1/4."""
     upper = solver_upper(f, P)
-    if not f.dr_submodular_on(upper):
+    if not property_holds(f, "dr_submodular", P._lower, upper):
         return None, "", "f is not known to be DR-submodular, so no bound is claimed"
     if P.is_down_closed and not math.isfinite(f.value(np.zeros(f.n))):
         return None, "", "f is not finite at 0, where the methods with a bound begin"
-    if P.is_down_closed and f.monotone_on(upper):
+    monotone = not has_negative_points(P) and f.monotone_on(upper)
+    if P.is_down_closed and monotone:
         return monotone_frank_wolfe, "continuous greedy adds its 1 - 1/e bound", "f is monotone"
     if isinstance(P, Box) and f.value(np.zeros(f.n)) + f.value(upper) >= 0.0:
         return double_greedy, "double greedy adds its 1/2 bound", "the set is a box"
-    if f.monotone_on(upper):
+    if monotone:
         return boosted_gradient, "the boosted gradient adds its 1 - 1/e bound", "f is monotone, the set not down-closed"
     if not P.is_down_closed:
         return mualem_feldman, "the method of Mualem and Feldman adds its bound", "the set is not down-closed"

@@ -21,6 +21,7 @@ FLOORS = (
     ("lp",),
     ("objectives",),
     ("sets",),
+    ("claims",),
     ("solvers",),
     ("instances", "kernels", "problems", "proofs"),
     ("apriori", "certificates"),

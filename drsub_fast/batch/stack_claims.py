@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from drsub_fast.claims.gate import claims, guarantee
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.result import Guarantee, Status
 from drsub_fast.solvers.domain import solver_upper
-from drsub_fast.solvers.promise import claims, guarantee
 
 
 @dataclass
@@ -37,11 +37,11 @@ class Claims:
             return promise
         f, P = self.problems.single(i)
         upper = solver_upper(f, P)
-        known = promise is not None and P.is_down_closed and guarantee(f, upper, promise).holds is True
+        known = promise is not None and P.is_down_closed and guarantee(f, P, upper, promise).holds is True
         if not known:
             # What the values on the way say against the premise is known to a single solve only.
             return maximize(f, P, method=self.method, bound="cheap", **self.single_options(i)).guarantee
-        return claims(f, upper, promise, status, n_iter, np.empty(0), value, np.inf)[0]
+        return claims(f, P, upper, promise, status, n_iter, np.empty(0), value, np.inf)[0]
 
     def single_options(self, i: int) -> dict[str, Any]:
         """Options of `maximize` for problem i."""

@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_flag, as_real, as_square, one_of, require_finite
+from drsub_fast.claims.gate import FINISHED_RUNS
 from drsub_fast.discrete.bounds import log_det_bound
 from drsub_fast.discrete.exact import MOST_ITEMS, exact_set
 from drsub_fast.discrete.greedy import as_item_kernel, choose, described, exactly
@@ -49,7 +50,6 @@ from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.result import Result
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.budget import Budget
-from drsub_fast.solvers.promise import FINISHED_RUNS
 
 #: Largest n for which "auto" runs the continuous method beside the greedy choice: 0.1 s at n = 200, but tens of seconds
 #: for 0.14 in log det at n = 1797 (2 of each digit, `drsub_fast.experiments.digits`).

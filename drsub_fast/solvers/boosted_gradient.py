@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from drsub_fast.claims.gate import FINISHED_RUNS, Promise, claims, guarantee
+from drsub_fast.claims.premises import MONOTONE
 from drsub_fast.engine.clock import now, time_left
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.boosted import boosted
@@ -25,7 +27,6 @@ from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.multi_start import local_solver
-from drsub_fast.solvers.promise import FINISHED_RUNS, MONOTONE, Promise, claims
 
 _PART = 1.0 - 1.0 / math.e
 #: Values along the way may fall: what speaks against a declared monotone f in continuous greedy says nothing here.
@@ -118,13 +119,13 @@ def boosted_gradient(
     status = first.status if first.status not in FINISHED_RUNS else second.status
     top = second.best_value
     bound = math.inf
-    if f.dr_submodular_on(upper) and f.monotone_on(upper) and start >= 0.0 and math.isfinite(value + first.fw_gap):
+    if guarantee(f, P, upper, _PROMISE).holds and math.isfinite(value + first.fw_gap):
         bound = (value - start / math.e + max(first.fw_gap, 0.0)) / _PART
         bound += 1e-9 * (abs(value) + abs(bound))
-    guarantee, upper_bound = claims(
-        f, upper, _PROMISE, status, first.n_iter + 1, second.trace.value, top, min(bound, second.upper_bound)
+    given, upper_bound = claims(
+        f, P, upper, _PROMISE, status, first.n_iter + 1, second.trace.value, top, min(bound, second.upper_bound)
     )
     return replace(
-        second, guarantee=guarantee, upper_bound=upper_bound, status=status, n_lmo=first.n_lmo + second.n_lmo,
+        second, guarantee=given, upper_bound=upper_bound, status=status, n_lmo=first.n_lmo + second.n_lmo,
         time=now() - began, method="boosted-gradient", phases=(first, second), phase=2,
     )  # fmt: skip

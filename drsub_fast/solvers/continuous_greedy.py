@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from drsub_fast.claims.gate import Promise
+from drsub_fast.claims.premises import MONOTONE, NONNEGATIVE
 from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, clip_above, residual_bound
@@ -25,7 +27,6 @@ from drsub_fast.result import Result
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import inner_point
-from drsub_fast.solvers.promise import MONOTONE, NONNEGATIVE, Promise
 from drsub_fast.solvers.run import Run
 from drsub_fast.solvers.state import (
     CLOSING,

@@ -17,6 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from drsub_fast._checks import as_count
+from drsub_fast.claims.gate import Promise
+from drsub_fast.claims.premises import CORNERS
 from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign
@@ -25,7 +27,6 @@ from drsub_fast.objectives.base import Objective, coordinate_maximum, evaluate, 
 from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
-from drsub_fast.solvers.promise import Premise, Promise
 from drsub_fast.solvers.run import Run, objective_kind
 from drsub_fast.solvers.state import (
     CLOSING,
@@ -45,14 +46,7 @@ from drsub_fast.solvers.state import (
 DoubleGreedyOptions = namedtuple("DoubleGreedyOptions", "n singular")
 
 
-def _ends_are_nonnegative(f, upper):
-    return bool(f.value(np.zeros(f.n)) + f.value(upper) >= 0.0)
-
-
-#: The analysis needs no sign of f but at the two corners: in between f may be negative.
-_CORNERS = Premise("corners", "f(0) + f(upper) >= 0", _ends_are_nonnegative, lambda values: "")
-
-_PROMISE = Promise(0.5, "f(x) >= f(x*)/2 + [f(0) + f(upper)]/4 (Bian, Buhmann, Krause 2019, DR-DoubleGreedy)", _CORNERS)
+_PROMISE = Promise(0.5, "f(x) >= f(x*)/2 + [f(0) + f(upper)]/4 (Bian, Buhmann, Krause 2019, DR-DoubleGreedy)", CORNERS)
 _UNFINISHED = Guarantee(None, "none: not all coordinates were gone through")
 
 

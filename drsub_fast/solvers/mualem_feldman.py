@@ -16,13 +16,14 @@ from typing import Any, Literal
 import numpy as np
 
 from drsub_fast._checks import as_count
+from drsub_fast.claims.gate import Promise, claims
+from drsub_fast.claims.premises import NONNEGATIVE
 from drsub_fast.objectives.base import Objective
 from drsub_fast.result import Result, Status
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import inner_point, solver_upper
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
-from drsub_fast.solvers.promise import NONNEGATIVE, Promise, claims
 
 
 def mualem_feldman(
@@ -81,12 +82,15 @@ def mualem_feldman(
         callback=callback, callback_every=callback_every, time_limit=time_limit, progress=progress,
     )  # fmt: skip
     status = Status.COMPLETED if r.status is Status.MAX_ITER else r.status
-    positive = upper > 0.0
-    norm = float(np.max(x0[positive] / upper[positive], initial=0.0))
+    # Where x may be negative, the bound is that of the set moved to 0 by its lower bounds.
+    lower = np.minimum(P._lower, 0.0)
+    width = upper - lower
+    positive = width > 0.0
+    norm = float(np.max((x0 - lower)[positive] / width[positive], initial=0.0))
     ratio = (1.0 - min(1.0, norm)) / 4.0
     statement = f"f(x) >= {ratio:.3g} f(x*) - O(1/K) (Mualem and Feldman 2023, least maximum norm {norm:.3g})"
-    promise = Promise(ratio, statement, NONNEGATIVE)
-    bound, upper_bound = claims(f, upper, promise, status, r.n_iter, r.trace.value, r.best_value, r.upper_bound)
+    promise = Promise(ratio, statement, NONNEGATIVE, any_sign=True)
+    bound, upper_bound = claims(f, P, upper, promise, status, r.n_iter, r.trace.value, r.best_value, r.upper_bound)
     gap = r.fw_gap if np.array_equal(r.x, r.best_x) else math.nan
     return replace(
         r, x=r.best_x, value=r.best_value, fw_gap=gap, guarantee=bound, upper_bound=upper_bound,

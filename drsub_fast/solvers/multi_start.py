@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_seed
+from drsub_fast.claims.gate import claims
 from drsub_fast.engine.clock import OutOfTime, now
 from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, PAUSED
 from drsub_fast.engine.interrupts import result_of, submit
@@ -45,7 +46,6 @@ from drsub_fast.solvers.domain import starting_point
 from drsub_fast.solvers.frank_wolfe import STATIONARY
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
-from drsub_fast.solvers.promise import claims
 from drsub_fast.solvers.run import (
     STATUS_OF,
     USUAL_STEPS,
@@ -236,7 +236,7 @@ def multi_start(
         best = second_phase(first, local.solve, f, P, options, first.upper_bound)
         return replace(best, method="multi-start", time=now() - run.began)
     guarantee, bound = claims(
-        f, run.upper, STATIONARY, first.status, first.n_iter, first.trace.value, first.value, first.upper_bound
+        f, P, run.upper, STATIONARY, first.status, first.n_iter, first.trace.value, first.value, first.upper_bound
     )
     first = replace(first, guarantee=guarantee, upper_bound=bound)
     if starts.stopped is None:

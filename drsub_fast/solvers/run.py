@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_function, as_real, one_of
+from drsub_fast.claims.gate import claims
 from drsub_fast.engine.clock import OutOfTime, is_limited, last_moment, now, thread_time_left, until, untimed
 from drsub_fast.engine.codes import (
     BREAK,
@@ -33,7 +34,6 @@ from drsub_fast.result import Result, Status, Trace
 from drsub_fast.sets.base import ORACLES, FeasibleSet, set_size
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import require_finite_start, solver_upper, starting_point
-from drsub_fast.solvers.promise import claims
 from drsub_fast.solvers.state import (
     BASE,
     BASED,
@@ -325,7 +325,7 @@ class Run:
         if k < self.max_iter:
             self.trace_value, self.trace_gap = self.trace_value[: k + 1], self.trace_gap[: k + 1]
         bound = bound_from_zero(self.f, self.upper, self.trace_value, self.trace_gap) if self.from_zero else math.inf
-        guarantee, bound = claims(self.f, self.upper, promise, status, k, self.trace_value, top_value, bound)
+        guarantee, bound = claims(self.f, self.P, self.upper, promise, status, k, self.trace_value, top_value, bound)
         return Result(
             x, value, gap, bound, guarantee, status, k, control[N_LMO], now() - self.began,
             Trace(self.trace_value, self.trace_gap), top_x, top_value, method, compiled=self.compiled,

@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 
 from drsub_fast._checks import as_count, as_function, as_real, as_seed
+from drsub_fast.claims.gate import Promise, claims
+from drsub_fast.claims.premises import MONOTONE
 from drsub_fast.engine.clock import now
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.multilinear import Multilinear, SampledExtension
@@ -30,7 +32,6 @@ from drsub_fast.result import Result, Status, Trace
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import solver_upper
-from drsub_fast.solvers.promise import MONOTONE, Promise, claims
 from drsub_fast.solvers.run import Progress
 
 _PROMISE = Promise(
@@ -178,7 +179,7 @@ def stochastic_continuous_greedy(
             break
     value = f.sampler.mean_value(x, rng.random((n_values, f.n)))
     trace = Trace(np.array([*values, value]), np.full(len(values) + 1, math.nan))
-    guarantee, _ = claims(f, upper, _PROMISE, status, len(values), trace.value, value, math.inf)
+    guarantee, _ = claims(f, P, upper, _PROMISE, status, len(values), trace.value, value, math.inf)
     return Result(
         x, value, math.nan, math.inf, guarantee, status, len(values), average.n_lmo, now() - began, trace, x, value,
         "stochastic-continuous-greedy",

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_flag, as_real, described, one_of
+from drsub_fast.claims.gate import FINISHED_RUNS, Promise, claims
+from drsub_fast.claims.premises import NONNEGATIVE
 from drsub_fast.engine.clock import now, time_left
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
@@ -21,7 +23,6 @@ from drsub_fast.result import Guarantee, Result
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import inner_point, solver_upper
-from drsub_fast.solvers.promise import FINISHED_RUNS, NONNEGATIVE, Promise, claims
 from drsub_fast.solvers.record import METHODS, check_options, option_names
 from drsub_fast.solvers.run import bound_from_zero
 from drsub_fast.solvers.starts import local_global_bound
@@ -126,7 +127,7 @@ def two_phase_frank_wolfe(
     upper = solver_upper(f, P)
     if first.status.is_stop:
         guarantee, _ = claims(
-            f, upper, TWO_PHASE, first.status, first.n_iter, first.trace.value, first.best_value,
+            f, P, upper, TWO_PHASE, first.status, first.n_iter, first.trace.value, first.best_value,
             first.upper_bound,
         )  # fmt: skip
         result = replace(first, phases=(first,), phase=1, guarantee=guarantee, note="in phase 1")
@@ -154,10 +155,10 @@ def second_phase(first: Any, subroutine: Any, f: Objective, P: FeasibleSet, opti
     status = next((r.status for r in (second, first) if r.status not in FINISHED_RUNS), better.status)
     values = np.concatenate((first.trace.value, second.trace.value, [better.value]))
     met = TWO_PHASE, status, first.n_iter + second.n_iter, values, top.best_value
-    guarantee, upper_bound = claims(f, upper, *met, min(first.upper_bound, bound))
+    guarantee, upper_bound = claims(f, P, upper, *met, min(first.upper_bound, bound))
     if guarantee.holds and math.isfinite(first.fw_gap + second.fw_gap):
         local_global = local_global_bound.interpreted(better.value, first.fw_gap, second.fw_gap)
-        guarantee, upper_bound = claims(f, upper, *met, min(upper_bound, local_global))
+        guarantee, upper_bound = claims(f, P, upper, *met, min(upper_bound, local_global))
     gap, n_lmo = better.fw_gap, first.n_lmo + second.n_lmo
     if phase == 2 and math.isfinite(gap):
         # The subroutine measured the gap over Q.
