@@ -20,8 +20,9 @@ from drsub_fast.sets.knapsack import DisjointKnapsacks
 from drsub_fast.sets.laminar import LaminarMatroid
 from drsub_fast.sets.polytope import Polytope
 
-#: Part of a capacity that a load may exceed it by: rounding.
+#: Part of a capacity that a load may exceed it by at most: rounding.
 _SLACK = 1e-10
+_EPS = float(np.finfo(float).eps)
 
 
 class Packing:
@@ -39,7 +40,7 @@ class Packing:
         The rows that each item is in; unused places name a row without limit, the last one.
     weights : ndarray, shape (n, p)
     capacity : ndarray
-        Of each row, the slack for rounding included.
+        Of each row, what rounding may exceed it by included.
     """
 
     #: Whether the rows are those of a laminar family.
@@ -58,20 +59,19 @@ class Packing:
         if most is not None:
             self.most = min(self.most, most)
         if self.rows.shape[1] and self.n:
-            self.most = min(self.most, self._most_by_rows())
+            self.most = self._most_by_rows()
 
     def _set_rows(self, rows, weights, capacity):
-        """The rows that can be overloaded, and the items that fit by themselves."""
-        slack = _SLACK * np.maximum(capacity, 1e-300)
-        totals = np.bincount(rows.ravel(), weights.ravel(), minlength=capacity.size + 1)
-        binds = totals > np.append(capacity + slack, np.inf)
-        keep = binds[rows].any(axis=0)
-        rows, weights = rows[:, keep], weights[:, keep]
-        free = capacity.size
-        self.rows = np.where(binds[rows], rows, free)
-        self.weights = np.where(binds[rows], weights, 0.0)
-        self.capacity = np.append(capacity + slack, np.inf)
+        """The items that fit by themselves, and the rows that those can overload."""
+        self.capacity = np.append(_with_rounding(rows, weights, capacity), np.inf)
+        self.rows, self.weights = rows, weights
         self.allowed &= self.fit(self.no_load(), np.arange(self.n))
+        counted = np.where(self.allowed[:, None], weights, 0.0)
+        binds = np.bincount(rows.ravel(), counted.ravel(), minlength=self.capacity.size) > self.capacity
+        keep = binds[rows].any(axis=0)
+        rows = rows[:, keep]
+        self.rows = np.where(binds[rows], rows, capacity.size)
+        self.weights = np.where(binds[rows], weights[:, keep], 0.0)
 
     @property
     def is_count(self) -> bool:
@@ -86,13 +86,18 @@ class Packing:
     @property
     def is_weighted(self) -> bool:
         """Whether items use different parts of a row."""
-        used = self.weights[self.rows < self.capacity.size - 1]
+        used = self.weights[self.allowed][self.rows[self.allowed] < self.capacity.size - 1]
         return bool(used.size and used.max() > used.min())
 
     def relative_weight(self) -> Any:
-        """The parts of the capacities that each item uses, summed; a little for an item that uses none."""
-        parts = (self.weights / self.capacity[self.rows]).sum(axis=1)
-        return np.maximum(parts, 1e-9 * parts.max(initial=1e-300))
+        """The parts of the capacities that each item uses, summed; the largest is 1, and the least 1e-9."""
+        parts = np.where(self.allowed, self._parts(slice(None)).sum(axis=1), 0.0)
+        return np.clip(parts / (parts.max(initial=0.0) or 1.0), 1e-9, 1.0)
+
+    def _parts(self, items):
+        """The parts of the capacities of its rows that each of some items uses."""
+        weights, capacity = self.weights[items], self.capacity[self.rows[items]]
+        return np.divide(weights, capacity, out=np.zeros(weights.shape), where=capacity >= weights.clip(1e-300))
 
     def without(self, items: Any) -> Any:
         """The family on the other items; the rows are shared."""
@@ -143,17 +148,32 @@ class Packing:
         return np.array(sorted(items), dtype=np.int64)
 
     def _most_by_rows(self):
-        """The most items as a bound over rows that share no item: each column of ``rows`` that covers all items."""
-        best = self.n
-        for column in range(self.rows.shape[1]):
-            rows, weights = self.rows[:, column], self.weights[:, column]
-            order = np.lexsort((weights, rows))
+        """The most items as a bound over rows that share no item: each column of ``rows`` that covers all items.
+
+        Of every row the lightest allowed items; parts of capacities are summed, whose rounding is allowed for.
+        """
+        best, allowed = self.most, np.flatnonzero(self.allowed)
+        for rows, parts in zip(self.rows[allowed].T, self._parts(allowed).T, strict=True):
+            order = np.lexsort((parts, rows))
             start = np.flatnonzero(np.diff(rows[order], prepend=-1))
-            total = np.cumsum(weights[order])
-            before = np.repeat((total - weights[order])[start], np.diff(np.append(start, order.size)))
-            counted = self.allowed[order] & (total - before <= self.capacity[rows[order]] * (1.0 + _SLACK))
-            best = min(best, int(counted.sum()))
+            total = np.cumsum(parts[order])
+            before = np.repeat((total - parts[order])[start], np.diff(np.append(start, order.size)))
+            rounding = 2.0 * _EPS * (order.size + 4) * (1.0 + total.max(initial=0.0))
+            best = min(best, int((total - before <= 1.0 + rounding).sum()))
         return best
+
+
+def _with_rounding(rows, weights, capacity):
+    """Capacities with what the sum of a row's weights may exceed them by, by rounding.
+
+    Whole numbers below 2^53 add up exactly, so a row of them has a whole capacity.
+    """
+    used = weights.ravel() > 0.0
+    rows, weights = rows.ravel()[used], weights.ravel()[used]
+    slack = np.minimum(_SLACK, 2.0 * _EPS * (4 + np.bincount(rows, minlength=capacity.size)[: capacity.size])) * capacity
+    whole = np.bincount(rows, weights, minlength=capacity.size)[: capacity.size] < 2.0**53
+    whole[np.unique(rows[weights != np.floor(weights)])] = False
+    return np.where(whole, np.floor(capacity + np.minimum(_SLACK * capacity, 1e-6)), capacity + slack)
 
 
 def as_packing(constraint: Any, n: int, size: int | None = None) -> Any:
@@ -226,6 +246,9 @@ class ByMembership(Packing):
     def __init__(self, P: FeasibleSet) -> None:
         self.P = P
         super().__init__(np.zeros((P.n, 0), np.int64), np.zeros((P.n, 0)), np.zeros(0), P.upper)
+        alone = np.flatnonzero(self.allowed)
+        self.allowed[alone] = self.fit(self.no_load(), alone)
+        self.most = int(self.allowed.sum())
 
     @property
     def is_count(self) -> Any:

@@ -58,13 +58,18 @@ def pipage(P: FeasibleSet, x: Any, choose: Any) -> Any:
         integral = np.equal(P.weights, 1.0).all()
         capacity = np.floor(P.capacities + INTEGRAL) if integral else P.capacities
         load = np.bincount(P.groups, P.weights * x, capacity.size)
-        scale = np.where(load > capacity, capacity / np.maximum(load, 1e-300), 1.0)
+        scale = _shares(capacity, load)
         return _by_groups(choose, _snapped(x * scale[P.groups]), P.groups, P.weights, capacity)
     if isinstance(P, MatchingPolytope):
         return _by_lines(choose, P, x)
     if isinstance(P, LaminarMatroid):
         return _by_nested_sets(choose, P, x)
     raise UnsupportedError(f"pipage cannot treat a {type(P).__name__}; it treats groups, nested sets and matchings")
+
+
+def _shares(capacity, load, slack=0.0):
+    """What loads are multiplied by so that those above their capacity are at it."""
+    return np.divide(capacity, load, out=np.ones(load.size), where=load > capacity + slack)
 
 
 class BetterEnd:
@@ -144,7 +149,7 @@ def _by_nested_sets(choose, P, x):
     forest, ones = P.params(), np.ones(P.n)
     capacity, load = np.floor(forest.capacity + INTEGRAL), P.A @ x
     # Fractional capacities: items of a set whose whole capacity they exceed are scaled down.
-    scale = np.where(load > np.floor(P.b + INTEGRAL), np.floor(P.b + INTEGRAL) / np.maximum(load, 1e-300), 1.0)
+    scale = _shares(np.floor(P.b + INTEGRAL), load)
     inside = scipy.sparse.coo_array(P.A)
     smallest = ones.copy()
     np.minimum.at(smallest, inside.col, scale[inside.row])
@@ -248,7 +253,7 @@ def _by_lines(choose, P, x):
     left, right = P.left, P.n_left + P.right
     capacity = np.floor(P.capacities + INTEGRAL)
     load = np.bincount(left, x, capacity.size) + np.bincount(right, x, capacity.size)
-    scale = np.where(load > capacity + INTEGRAL, capacity / np.maximum(load, INTEGRAL), 1.0)
+    scale = _shares(capacity, load, INTEGRAL)
     x = _snapped(x * np.minimum(scale[left], scale[right]))
     ends = np.concatenate([left, right])
     edges = np.tile(np.arange(P.n), 2)[np.argsort(ends, kind="stable")]

@@ -137,7 +137,7 @@ def round_solution(
     g = Evaluations(f)
     fractional_value = g.value(x)
     if method == "pipage" or (method == "auto" and can_pipage(P)):
-        items = _by_pipage(g, P, x)
+        items = _fitting(family, _by_pipage(g, P, x), x)
     elif method in ("auto", "threshold"):
         items = _by_threshold(g, family, x)
     else:
@@ -200,6 +200,16 @@ def _finished(g, family, items, size, improve, fractional_value):
     return RoundedSet(items, value, fractional_value, g.n_values)
 
 
+def _fitting(family, items, x):
+    """Those items of a rounded set that fit together, by decreasing x: entries within rounding of 1 were taken as 1."""
+    load, fitting = family.no_load(), []
+    for j in items[np.argsort(-x[items], kind="stable")]:
+        if family.allowed[j] and family.fit(load, np.array([j]))[0]:
+            family.add(load, j)
+            fitting.append(j)
+    return np.array(fitting, dtype=np.int64)
+
+
 def _by_pipage(g, P, x):
     """Pipage; of an extension by maxima on the items that are not 0, which are all that the sets on the way hold."""
     used = np.flatnonzero(x)
@@ -248,7 +258,10 @@ def _best_draw(g, P, family, x, n_draws, rng):
     """The best of several random sets, drawn with the marginals x where pipage applies."""
     best, best_value = np.zeros(family.n), -np.inf
     for _ in range(n_draws):
-        chosen = pipage(P, x, RandomEnd(rng)) if can_pipage(P) else _independent_draw(family, x, rng)
+        if can_pipage(P):
+            chosen = indicator(_fitting(family, np.flatnonzero(pipage(P, x, RandomEnd(rng))), x), family.n)
+        else:
+            chosen = _independent_draw(family, x, rng)
         value = g.value(chosen)
         if value > best_value:
             best, best_value = chosen, value
@@ -273,4 +286,4 @@ def _filled(g, family, items):
         lazy_choice(function, family, weight=family.relative_weight()),
     ]  # fmt: skip
     g.n_values += function.n_values
-    return np.sort(max(choices, key=lambda choice: choice.value).items)
+    return np.array(sorted(max(choices, key=lambda choice: choice.value).items), dtype=np.int64)
