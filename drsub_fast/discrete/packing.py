@@ -170,7 +170,8 @@ def _with_rounding(rows, weights, capacity):
     """
     used = weights.ravel() > 0.0
     rows, weights = rows.ravel()[used], weights.ravel()[used]
-    slack = np.minimum(_SLACK, 2.0 * _EPS * (4 + np.bincount(rows, minlength=capacity.size)[: capacity.size])) * capacity
+    counts = np.bincount(rows, minlength=capacity.size)[: capacity.size]
+    slack = np.minimum(_SLACK, 2.0 * _EPS * (4 + counts)) * capacity
     whole = np.bincount(rows, weights, minlength=capacity.size)[: capacity.size] < 2.0**53
     whole[np.unique(rows[weights != np.floor(weights)])] = False
     return np.where(whole, np.floor(capacity + np.minimum(_SLACK * capacity, 1e-6)), capacity + slack)
