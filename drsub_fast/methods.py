@@ -22,72 +22,19 @@ from drsub_fast.objectives.multilinear import Multilinear
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.rungs import CALL
-from drsub_fast.result import Result, Status, with_bound
+from drsub_fast.result import Result, with_bound
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
-from drsub_fast.solvers.atoms import FullyCorrectiveOptions, atoms_size
 from drsub_fast.solvers.boosted_gradient import boosted_gradient
-from drsub_fast.solvers.continuous_greedy import (
-    CONTINUOUS_GREEDY,
-    NONMONOTONE,
-    AdditiveOptions,
-    monotone_frank_wolfe,
-    nonmonotone_frank_wolfe,
-)
+from drsub_fast.solvers.continuous_greedy import monotone_frank_wolfe
 from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.double_greedy import double_greedy
-from drsub_fast.solvers.frank_wolfe import STATIONARY, frank_wolfe, frank_wolfe_options
-from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.greedy_vertex import greedy_vertex
 from drsub_fast.solvers.mualem_feldman import mualem_feldman
 from drsub_fast.solvers.multi_start import local_solver, multi_start
-from drsub_fast.solvers.projected_gradient import SHORT_STEPS, ProjectedGradientOptions, projected_gradient
-from drsub_fast.solvers.record import METHODS, Method, check_options, option_names, register_method
-from drsub_fast.solvers.two_phase import TWO_PHASE, subroutines, two_phase_frank_wolfe
-
-for _method in (
-    Method("boosted-gradient", boosted_gradient, "Boosted gradient", marker="d", colour="tab:pink"),
-    Method(
-        "double-greedy", double_greedy, "Double greedy", Status.COMPLETED, needs=("down-closed", "box"),
-        marker="*", colour="tab:olive",
-    ),
-    Method(
-        "frank-wolfe", frank_wolfe, "Frank-Wolfe", is_local=True, loop=frank_wolfe_options, promise=STATIONARY,
-        marker="v", colour="tab:orange",
-    ),
-    Method(
-        "fully-corrective-frank-wolfe", fully_corrective_frank_wolfe, "Fully corrective Frank-Wolfe", is_local=True,
-        loop=lambda tol, max_iter: FullyCorrectiveOptions(tol), workspace=atoms_size, promise=STATIONARY, marker="P",
-        colour="tab:brown",
-    ),
-    Method(
-        "monotone-frank-wolfe", monotone_frank_wolfe, "Monotone Frank-Wolfe", Status.COMPLETED, needs=("down-closed",),
-        loop=lambda tol, max_iter: AdditiveOptions(max_iter, False), promise=CONTINUOUS_GREEDY, marker="X",
-        colour="tab:gray",
-    ),
-    Method("mualem-feldman", mualem_feldman, "Mualem-Feldman", Status.COMPLETED, marker="h", colour="tab:cyan"),
-    Method(
-        "multi-start", multi_start, "Multi-start", many_starts=True, second_phase=True, promise=TWO_PHASE, marker="D",
-        colour="tab:purple",
-    ),
-    Method(
-        "nonmonotone-frank-wolfe", nonmonotone_frank_wolfe, "Non-monotone Frank-Wolfe", Status.COMPLETED,
-        needs=("down-closed",), loop=lambda tol, max_iter: AdditiveOptions(max_iter, True), promise=NONMONOTONE,
-        marker="^", colour="tab:blue",
-    ),
-    Method(
-        "projected-gradient", projected_gradient, "ProjGrad", Status.COMPLETED, needs=("projection",), is_local=True,
-        loop=lambda tol, max_iter: ProjectedGradientOptions(0.0, tol), promise=SHORT_STEPS, marker="s",
-        colour="tab:green",
-    ),
-    Method(
-        "two-phase-frank-wolfe", two_phase_frank_wolfe, "Two-phase Frank-Wolfe", needs=("down-closed",),
-        second_phase=True, promise=TWO_PHASE, marker="o", colour="tab:red",
-    ),
-):  # fmt: skip
-    register_method(_method)
-
+from drsub_fast.solvers.record import METHODS, check_options, option_names
+from drsub_fast.solvers.two_phase import subroutines
 
 #: Operations that a bound may take however small the solve was: 4 ms, for quadratics 10, for softmax extensions 20. A
 #: solve of 8 to 12 variables takes 0.3 to 1 ms. Within its own operations no relaxation of a quadratic ends: 1.001 of

@@ -27,6 +27,7 @@ from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.multi_start import local_solver
+from drsub_fast.solvers.record import Method, register_method
 
 _PART = 1.0 - 1.0 / math.e
 #: Values along the way may fall: what speaks against a declared monotone f in continuous greedy says nothing here.
@@ -129,3 +130,11 @@ def boosted_gradient(
         second, guarantee=given, upper_bound=upper_bound, status=status, n_lmo=first.n_lmo + second.n_lmo,
         time=now() - began, method="boosted-gradient", phases=(first, second), phase=2,
     )  # fmt: skip
+
+
+register_method(
+    Method(
+        "boosted-gradient", boosted_gradient, "Boosted gradient", marker="d", colour="tab:pink",
+        claim="1 - 1/e, f monotone", about="monotone f over sets that are not down-closed",
+    )
+)  # fmt: skip

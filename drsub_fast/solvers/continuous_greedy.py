@@ -23,10 +23,11 @@ from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective, prepare
 from drsub_fast.objectives.lazy_gradient import final_value, increase
 from drsub_fast.objectives.sparse_steps import keep_moved, moved, n_moved
-from drsub_fast.result import Result
+from drsub_fast.result import Result, Status
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import inner_point
+from drsub_fast.solvers.record import Method, register_method
 from drsub_fast.solvers.run import Run
 from drsub_fast.solvers.state import (
     CLOSING,
@@ -240,3 +241,20 @@ NONMONOTONE = Promise(
 CONTINUOUS_GREEDY = Promise(
     1.0 - 1.0 / math.e, "f(x_K) >= (1 - 1/e) f(x*) - L D^2/(2K) (Bian et al., AISTATS 2017)", MONOTONE
 )
+
+
+register_method(
+    Method(
+        "monotone-frank-wolfe", monotone_frank_wolfe, "Monotone Frank-Wolfe", Status.COMPLETED, needs=("down-closed",),
+        loop=lambda tol, max_iter: AdditiveOptions(max_iter, False), promise=CONTINUOUS_GREEDY, marker="X",
+        colour="tab:gray", claim="1 - 1/e - O(1/K), f monotone", about="continuous greedy",
+    )
+)  # fmt: skip
+register_method(
+    Method(
+        "nonmonotone-frank-wolfe", nonmonotone_frank_wolfe, "Non-monotone Frank-Wolfe", Status.COMPLETED,
+        needs=("down-closed",), loop=lambda tol, max_iter: AdditiveOptions(max_iter, True), promise=NONMONOTONE,
+        marker="^", colour="tab:blue", claim="1/e - O(1/K) (Theorem 2, Corollary 1), f >= 0",
+        about="a fixed number of steps",
+    )
+)  # fmt: skip

@@ -27,6 +27,7 @@ from drsub_fast.objectives.base import Objective, coordinate_maximum, evaluate, 
 from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
+from drsub_fast.solvers.record import Method, register_method
 from drsub_fast.solvers.run import Run, objective_kind
 from drsub_fast.solvers.state import (
     CLOSING,
@@ -183,3 +184,11 @@ def double_greedy(
     status = run.solve(double_greedy_loop, options, finished, (floats + f.n + 1, integers))
     promise = _PROMISE if n_steps == f.n else _UNFINISHED
     return run.result("double-greedy", status, promise)
+
+
+register_method(
+    Method(
+        "double-greedy", double_greedy, "Double greedy", Status.COMPLETED, needs=("down-closed", "box"), marker="*",
+        colour="tab:olive", claim="1/2, f(0) + f(upper) >= 0", about="one pass over the coordinates",
+    )
+)  # fmt: skip

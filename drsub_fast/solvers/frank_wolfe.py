@@ -22,6 +22,7 @@ from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective, contract, exact_step
 from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.base import FeasibleSet
+from drsub_fast.solvers.record import Method, register_method
 from drsub_fast.solvers.run import Run
 from drsub_fast.solvers.state import (
     BEST_GAP,
@@ -202,3 +203,12 @@ def frank_wolfe(
     options = FrankWolfeOptions(rule, run.tol, scale)
     status = run.solve(frank_wolfe_loop, options, Status.MAX_ITER)
     return run.result("frank-wolfe", status, STATIONARY, returns_best=True)
+
+
+register_method(
+    Method(
+        "frank-wolfe", frank_wolfe, "Frank-Wolfe", is_local=True, loop=frank_wolfe_options, promise=STATIONARY,
+        marker="v", colour="tab:orange", claim="a stationary point, 1/sqrt(K)",
+        about="Algorithm 3: open-loop, exact, short steps",
+    )
+)  # fmt: skip

@@ -52,6 +52,7 @@ from drsub_fast.solvers.atoms import (
     share_out,
 )
 from drsub_fast.solvers.frank_wolfe import STATIONARY
+from drsub_fast.solvers.record import Method, register_method
 from drsub_fast.solvers.run import Run
 from drsub_fast.solvers.state import (
     STALE,
@@ -364,3 +365,12 @@ def fully_corrective_frank_wolfe(
     options = FullyCorrectiveOptions(run.tol)
     status = run.solve(fully_corrective_loop, options, Status.MAX_ITER, atoms_size(f.n))
     return run.result("fully-corrective-frank-wolfe", status, STATIONARY, returns_best=True)
+
+
+register_method(
+    Method(
+        "fully-corrective-frank-wolfe", fully_corrective_frank_wolfe, "Fully corrective Frank-Wolfe", is_local=True,
+        loop=lambda tol, max_iter: FullyCorrectiveOptions(tol), workspace=atoms_size, promise=STATIONARY, marker="P",
+        colour="tab:brown", claim="a stationary point", about="a gap of 1e-6 or 1e-12, fast",
+    )
+)  # fmt: skip

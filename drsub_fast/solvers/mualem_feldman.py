@@ -24,6 +24,7 @@ from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import inner_point, solver_upper
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
+from drsub_fast.solvers.record import Method, register_method
 
 
 def mualem_feldman(
@@ -96,3 +97,11 @@ def mualem_feldman(
         r, x=r.best_x, value=r.best_value, fw_gap=gap, guarantee=bound, upper_bound=upper_bound,
         status=status, method="mualem-feldman",
     )  # fmt: skip
+
+
+register_method(
+    Method(
+        "mualem-feldman", mualem_feldman, "Mualem-Feldman", Status.COMPLETED, marker="h", colour="tab:cyan",
+        claim="(1 - min max x/u)/4, f >= 0", about="sets that are not down-closed",
+    )
+)  # fmt: skip

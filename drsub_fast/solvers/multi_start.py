@@ -46,6 +46,7 @@ from drsub_fast.solvers.domain import starting_point
 from drsub_fast.solvers.frank_wolfe import STATIONARY
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
+from drsub_fast.solvers.record import Method, register_method
 from drsub_fast.solvers.run import (
     STATUS_OF,
     USUAL_STEPS,
@@ -59,7 +60,7 @@ from drsub_fast.solvers.run import (
 from drsub_fast.solvers.spectral_steps import SpectralOptions
 from drsub_fast.solvers.starts import ROUND, UNSOLVED, Starts, move_halfway, solve_starts, start_direction
 from drsub_fast.solvers.state import GAP, VALUE, K
-from drsub_fast.solvers.two_phase import second_phase
+from drsub_fast.solvers.two_phase import TWO_PHASE, second_phase
 
 #: Floats of workspace that a block of starts goes through: about 50 ms of work.
 _BLOCK = 2_000_000
@@ -469,3 +470,11 @@ class _Starts:
             n_starts=int(solved.sum()), n_best=int((rows.values >= value - 1e-6 * abs(value)).sum()),
             compiled=run.compiled,
         )  # fmt: skip
+
+
+register_method(
+    Method(
+        "multi-start", multi_start, "Multi-start", many_starts=True, second_phase=True, promise=TWO_PHASE, marker="D",
+        colour="tab:purple", claim="with a second phase 1/4", about="many vertices, one answer",
+    )
+)  # fmt: skip

@@ -21,6 +21,7 @@ from drsub_fast.objectives.base import Objective, evaluate
 from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.base import FeasibleSet, project
 from drsub_fast.solvers.frank_wolfe import STATIONARY
+from drsub_fast.solvers.record import Method, register_method
 from drsub_fast.solvers.run import Run
 from drsub_fast.solvers.spectral_steps import SpectralOptions, spectral_loop
 from drsub_fast.solvers.state import (
@@ -173,3 +174,12 @@ def projected_gradient(
         return run.result("projected-gradient", status, STATIONARY, returns_best=True)
     status = run.solve(projected_gradient_loop, ProjectedGradientOptions(step, run.tol))
     return run.result("projected-gradient", status, SHORT_STEPS)
+
+
+register_method(
+    Method(
+        "projected-gradient", projected_gradient, "ProjGrad", Status.COMPLETED, needs=("projection",), is_local=True,
+        loop=lambda tol, max_iter: ProjectedGradientOptions(0.0, tol), promise=SHORT_STEPS, marker="s",
+        colour="tab:green", claim="none with this step", about="the paper's baseline",
+    )
+)  # fmt: skip

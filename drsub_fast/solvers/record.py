@@ -50,6 +50,8 @@ class Method:
         where that depends on the problem.
     marker, colour : str
         Of its curve, in the words of matplotlib.
+    claim, about : str
+        What it guarantees and what it is for, in a row of a table.
     """
 
     name: str
@@ -65,6 +67,8 @@ class Method:
     promise: Any = None
     marker: str = "."
     colour: str = "black"
+    claim: str = "none"
+    about: str = ""
 
     def __call__(self, f: Objective, P: FeasibleSet, **options: Any) -> Any:
         return self.solve(f, P, **options)
@@ -72,6 +76,11 @@ class Method:
     @property
     def __signature__(self) -> Any:
         return signature(self.solve)
+
+    @property
+    def function_name(self) -> str:
+        """Name of its function."""
+        return self.solve.__name__
 
     @property
     def options(self) -> Any:
@@ -94,6 +103,8 @@ def register_method(method: "Method") -> None:
     for need in method.needs:
         one_of(need, "need", NEEDS)
     METHODS[method.name] = method
+    for name in sorted(METHODS):  # in the order of their names, whatever was imported first
+        METHODS[name] = METHODS.pop(name)
 
 
 @cache  # a signature takes as long to read as a small start to solve

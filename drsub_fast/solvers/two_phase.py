@@ -23,7 +23,7 @@ from drsub_fast.result import Guarantee, Result
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import inner_point, solver_upper
-from drsub_fast.solvers.record import METHODS, check_options, option_names
+from drsub_fast.solvers.record import METHODS, Method, check_options, option_names, register_method
 from drsub_fast.solvers.run import bound_from_zero
 from drsub_fast.solvers.starts import local_global_bound
 from drsub_fast.solvers.state import gap_at
@@ -169,3 +169,12 @@ def second_phase(first: Any, subroutine: Any, f: Objective, P: FeasibleSet, opti
         note="in phase 2" if second.status.is_stop else better.note, best_x=top.best_x, best_value=top.best_value,
         phases=(first, second), phase=phase, n_starts=first.n_starts, n_best=first.n_best if phase == 1 else 1,
     )  # fmt: skip
+
+
+register_method(
+    Method(
+        "two-phase-frank-wolfe", two_phase_frank_wolfe, "Two-phase Frank-Wolfe", needs=("down-closed",),
+        second_phase=True, promise=TWO_PHASE, marker="o", colour="tab:red",
+        claim="1/4 of the maximum (Theorem 1), f >= 0", about="the paper's Algorithm 1",
+    )
+)  # fmt: skip
