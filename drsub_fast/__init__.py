@@ -16,10 +16,8 @@ True
   `nonmonotone_frank_wolfe`, `two_phase_frank_wolfe`, `monotone_frank_wolfe`, `stochastic_continuous_greedy`,
   `boosted_gradient`, `double_greedy`, `mualem_feldman`, `projected_gradient`, `fully_corrective_frank_wolfe`,
   `multi_start`, `global_maximum`. What they return: `Result`, `Status`, `Guarantee`.
-- *Functions*: `Quadratic`, `Softmax`, `Multilinear`, `MeanField`, `Spectral`, `PriceOptimization`, `StabilityNumber`,
-  `LogisticNonconvex`, `NonnegativePCA`; your own by `CallableObjective` and `CompiledObjective`.
-- *Sets*: `Box`, `Budget`, `Knapsack`, `PartitionMatroid`, `LaminarMatroid`, `Simplex`, `Ball`, `MatchingPolytope`,
-  `Polytope`, `GeneralPolytope`; other orthants by `to_orthant`.
+- *Functions*: those of the first table below; your own by `CallableObjective` and `CompiledObjective`.
+- *Sets*: those of the second table below; other orthants by `to_orthant`.
 - *Bounds*: `drsub_fast.certificates`, `constants`, `nonmonotone_bound`, `two_phase_bound`, `frank_wolfe_gap_bound`.
 - *Sets of items*: `map_dpp`, `greedy_map`, `greedy`, `exact_map`, `round_solution`, `improve_set`, `ItemSelector`.
 - *Batches and files*: `maximize_stacked`, `maximize_many`, `maximize_iter`, `read_problem`, `write_problem`,
@@ -27,6 +25,12 @@ True
 - *The paper's experiments*: `drsub_fast.instances`, `drsub_fast.experiments`, and `drsub_fast.reference`, the methods
   in plain numpy.
 - *For extenders*: `drsub_fast.kernels`, `drsub_fast.objectives.base`, `drsub_fast.sets.base`.
+
+The entries of the tables are those of files (`read_problem`) and, with one axis more in front, of `maximize_stacked`.
+
+<objectives>
+
+<sets>
 """
 # ruff: noqa: E402 - what Ctrl-C does to the command is said before the imports, which take their time
 
@@ -39,6 +43,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from drsub_fast import certificates, instances, reference
+from drsub_fast._kinds import OBJECTIVES, SETS, public_names, with_tables
 from drsub_fast.apriori import Constants, constants, frank_wolfe_gap_bound, nonmonotone_bound, two_phase_bound
 from drsub_fast.batch.many import maximize_iter, maximize_many
 from drsub_fast.batch.stacked import StackedResult, maximize_stacked
@@ -53,15 +58,15 @@ from drsub_fast.discrete.set_greedy import GreedySet, greedy
 from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.objectives.base import Objective
-from drsub_fast.objectives.log_det import Spectral
-from drsub_fast.objectives.logistic import LogisticNonconvex
-from drsub_fast.objectives.mean_field import MeanField
-from drsub_fast.objectives.multilinear import Multilinear
-from drsub_fast.objectives.pca import NonnegativePCA
-from drsub_fast.objectives.price import PriceOptimization
-from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.objectives.softmax import Softmax
-from drsub_fast.objectives.stability import StabilityNumber
+from drsub_fast.objectives.log_det import Spectral as Spectral
+from drsub_fast.objectives.logistic import LogisticNonconvex as LogisticNonconvex
+from drsub_fast.objectives.mean_field import MeanField as MeanField
+from drsub_fast.objectives.multilinear import Multilinear as Multilinear
+from drsub_fast.objectives.pca import NonnegativePCA as NonnegativePCA
+from drsub_fast.objectives.price import PriceOptimization as PriceOptimization
+from drsub_fast.objectives.quadratic import Quadratic as Quadratic
+from drsub_fast.objectives.softmax import Softmax as Softmax
+from drsub_fast.objectives.stability import StabilityNumber as StabilityNumber
 from drsub_fast.objectives.user import CallableObjective, CompiledObjective
 from drsub_fast.problems.files import read_problem, write_problem, write_result
 from drsub_fast.problems.orthant import (
@@ -76,81 +81,59 @@ from drsub_fast.problems.orthant import (
 from drsub_fast.proofs.global_optimum import global_maximum, global_minimum
 from drsub_fast.result import Guarantee, Result, Status, Trace
 from drsub_fast.scipy_interface import scipy_method
-from drsub_fast.sets.ball import Ball
+from drsub_fast.sets.ball import Ball as Ball
 from drsub_fast.sets.base import FeasibleSet
-from drsub_fast.sets.box import Box
-from drsub_fast.sets.budget import Budget
-from drsub_fast.sets.general import GeneralPolytope
-from drsub_fast.sets.knapsack import Knapsack
-from drsub_fast.sets.laminar import LaminarMatroid
-from drsub_fast.sets.matching import MatchingPolytope
-from drsub_fast.sets.partition import PartitionMatroid
-from drsub_fast.sets.polytope import Polytope
-from drsub_fast.sets.simplex import Simplex
-from drsub_fast.solvers.boosted_gradient import boosted_gradient
-from drsub_fast.solvers.continuous_greedy import monotone_frank_wolfe, nonmonotone_frank_wolfe
-from drsub_fast.solvers.double_greedy import double_greedy
-from drsub_fast.solvers.frank_wolfe import frank_wolfe
-from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
-from drsub_fast.solvers.mualem_feldman import mualem_feldman
-from drsub_fast.solvers.multi_start import multi_start
-from drsub_fast.solvers.projected_gradient import projected_gradient
-from drsub_fast.solvers.stochastic_greedy import stochastic_continuous_greedy
-from drsub_fast.solvers.two_phase import two_phase_frank_wolfe
+from drsub_fast.sets.box import Box as Box
+from drsub_fast.sets.budget import Budget as Budget
+from drsub_fast.sets.general import GeneralPolytope as GeneralPolytope
+from drsub_fast.sets.knapsack import Knapsack as Knapsack
+from drsub_fast.sets.laminar import LaminarMatroid as LaminarMatroid
+from drsub_fast.sets.matching import MatchingPolytope as MatchingPolytope
+from drsub_fast.sets.partition import PartitionMatroid as PartitionMatroid
+from drsub_fast.sets.polytope import Polytope as Polytope
+from drsub_fast.sets.simplex import Simplex as Simplex
+from drsub_fast.solvers.boosted_gradient import boosted_gradient as boosted_gradient
+from drsub_fast.solvers.continuous_greedy import monotone_frank_wolfe as monotone_frank_wolfe
+from drsub_fast.solvers.continuous_greedy import nonmonotone_frank_wolfe as nonmonotone_frank_wolfe
+from drsub_fast.solvers.double_greedy import double_greedy as double_greedy
+from drsub_fast.solvers.frank_wolfe import frank_wolfe as frank_wolfe
+from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe as fully_corrective_frank_wolfe
+from drsub_fast.solvers.mualem_feldman import mualem_feldman as mualem_feldman
+from drsub_fast.solvers.multi_start import multi_start as multi_start
+from drsub_fast.solvers.projected_gradient import projected_gradient as projected_gradient
+from drsub_fast.solvers.stochastic_greedy import stochastic_continuous_greedy as stochastic_continuous_greedy
+from drsub_fast.solvers.two_phase import two_phase_frank_wolfe as two_phase_frank_wolfe
 
 __version__ = "0.2.0"
 
 __all__ = [
     "METHODS",
-    "Ball",
-    "Box",
-    "Budget",
     "CallableObjective",
     "CheckpointError",
     "CompiledObjective",
     "Constants",
     "FeasibleSet",
-    "GeneralPolytope",
     "GreedySet",
     "Guarantee",
     "ItemSelector",
-    "Knapsack",
-    "LaminarMatroid",
-    "LogisticNonconvex",
     "MapResult",
     "MapSolution",
-    "MatchingPolytope",
-    "MeanField",
-    "Multilinear",
-    "NonnegativePCA",
     "Objective",
     "OracleError",
     "OrthantCheck",
     "OrthantObjective",
     "OrthantProblem",
-    "PartitionMatroid",
-    "Polytope",
-    "PriceOptimization",
-    "Quadratic",
     "Result",
     "RoundedSet",
-    "Simplex",
-    "Softmax",
-    "Spectral",
-    "StabilityNumber",
     "StackedResult",
     "Status",
     "Trace",
     "UnsupportedError",
-    "boosted_gradient",
     "certificates",
     "check_orthant",
     "constants",
-    "double_greedy",
     "exact_map",
-    "frank_wolfe",
     "frank_wolfe_gap_bound",
-    "fully_corrective_frank_wolfe",
     "global_maximum",
     "global_minimum",
     "greedy",
@@ -163,14 +146,9 @@ __all__ = [
     "maximize_iter",
     "maximize_many",
     "maximize_stacked",
-    "monotone_frank_wolfe",
-    "mualem_feldman",
-    "multi_start",
     "nearest_psd",
     "nonmonotone_bound",
-    "nonmonotone_frank_wolfe",
     "orthant_quadratic",
-    "projected_gradient",
     "read_problem",
     "reference",
     "round_solution",
@@ -178,11 +156,14 @@ __all__ = [
     "stochastic_continuous_greedy",
     "to_orthant",
     "two_phase_bound",
-    "two_phase_frank_wolfe",
     "write_problem",
     "write_result",
     "write_results",
 ]
+# What registers itself, an objective, a set or a method, is public by its import, which names it twice (X as X).
+__all__ += {*public_names(OBJECTIVES), *public_names(SETS), *(method.function_name for method in METHODS.values())}
+__all__.sort(key=lambda name: (not name.isupper(), name))
+__doc__, read_problem.__doc__ = with_tables(__doc__ or ""), with_tables(read_problem.__doc__ or "")
 
 
 def __dir__() -> list[str]:

@@ -4,6 +4,8 @@ The file of an objective or set declares it once, by `register_kind`: the argume
 for one problem. The letters of the axes tell which sizes must agree; ``n`` is the number of variables.
 """
 
+import re
+import warnings
 from collections.abc import Callable
 from inspect import signature
 from typing import Any, NamedTuple
@@ -32,7 +34,7 @@ class Argument(NamedTuple):
     may_be_number: bool = False
 
 
-def array(axes, *, may_be_sparse=False, may_be_number=False):
+def array(axes: str, *, may_be_sparse: bool = False, may_be_number: bool = False) -> Argument:
     """An `Argument` of numbers with the axes ``axes``, e.g. "m n"."""
     return Argument(tuple(axes.split()), float, may_be_sparse, may_be_number)
 
@@ -40,25 +42,63 @@ def array(axes, *, may_be_sparse=False, may_be_number=False):
 NUMBER, COUNT, FLAG, TEXT = array(""), Argument(type=int), Argument(type=bool), Argument(type=str)
 
 
+#: Variables of an example that is asked for no number of them.
+EXAMPLE_SIZE = 4
+
+
 class Kind(NamedTuple):
-    """An objective or set by its name in files and stacks: its constructor, that one's arguments, its stack."""
+    """An objective or set by its name in files and stacks: what its registration says of it (see `register_kind`)."""
 
     name: str
-    make: Callable
+    make: Callable[..., Any]
     arguments: dict[str, Any]
-    stack: Callable | None
+    stack: Callable[..., Any] | None
+    example: Any
+    of: Any
+    label: str
+    about: str
+
+    def example_arguments(self, n: int = EXAMPLE_SIZE) -> dict[str, Any]:
+        """Arguments of the constructor for an example on n variables; arguments that were given as they are."""
+        if self.example is None:
+            raise ValueError(f"{self.name} was registered without an example; give register_kind(.., example=)")
+        if not callable(self.example):
+            return dict(self.example)
+        return self.example(n) if signature(self.example).parameters else self.example()
+
+    def example_of(self, n: int = EXAMPLE_SIZE) -> Any:
+        """The example itself."""
+        return self.make(**self.example_arguments(n))
+
+    def made(self, thing: Any) -> bool:
+        """Whether the thing is of this kind."""
+        return type(thing) is self.of if isinstance(self.of, type) else bool(self.of(thing))
 
 
 #: Kinds by name. An objective may take an extension of a set function, by name, with the arguments of that.
-OBJECTIVES, EXTENSIONS, SETS = {}, {}, {}
+OBJECTIVES: dict[str, Kind] = {}
+EXTENSIONS: dict[str, Kind] = {}
+SETS: dict[str, Kind] = {}
 
 #: Arguments by which a kind is known where its name is not given; the first one that is there decides.
 IMPLIED_OBJECTIVES = {"H": "quadratic", "h": "quadratic", "L": "softmax", "factor": "softmax"}
 IMPLIED_SETS = {"A": "polytope", "b": "polytope", "k": "budget", "upper": "box"}
 
 
-def register_kind(kinds, name, make, *, stack=None, **arguments):
-    """Register a constructor under a name.
+def register_kind(
+    kinds: dict[str, Kind],
+    name: str,
+    make: Callable[..., Any],
+    *,
+    stack: Callable[..., Any] | None = None,
+    example: Any = None,
+    of: Any = None,
+    label: str = "",
+    about: str = "",
+    shares: tuple[str, ...] = (),
+    **arguments: Argument,
+) -> None:
+    """Register a constructor under a name, with all that tables, pages, files, `drsub-fast warmup` and tests list.
 
     Parameters
     ----------
@@ -76,15 +116,77 @@ def register_kind(kinds, name, make, *, stack=None, **arguments):
         are the bounds of the variables; ``accepted``, shape (B,) or (1,), says for which problems the constructor would
         have made the same parameters, up to rounding. The others are left to the constructor, which words the errors.
         None instead says that arguments of these shapes have no stack.
+    example : callable or dict
+        ``example(n)`` returns arguments of the constructor for a small example on n variables; a dict holds those of
+        one example. Pages draw objectives of 2 variables and sets of 3; all else takes examples of 4.
+    of : type or callable, optional
+        The class of what is made, or a function that says of an object whether it is of this kind (default: ``make``).
+    label : str, optional
+        What tables call it (default: the name of ``make``).
+    about : str
+        What it is, in a line of a table.
+    shares : tuple of str
+        Arguments that a kind of the other sort has too, so that no file and no stack holds the two together. Without it
+        such an argument is reported by a warning.
     **arguments : Argument
-        Its parameters.
+        The parameters of the constructor.
+
+    Raises
+    ------
+    TypeError
+        If ``make`` has other parameters.
     """
-    kinds[name] = Kind(name, make, arguments, stack)
+    if set(arguments) != set(signature(make).parameters):
+        raise TypeError(
+            f"the arguments of {name!r} must be those of its constructor, {', '.join(signature(make).parameters)}; "
+            f"got {', '.join(arguments)}"
+        )
+    others = OBJECTIVES if kinds is SETS else SETS
+    for other in others.values():
+        clash = sorted(set(arguments) & set(other.arguments) - set(shares))
+        if clash:
+            warnings.warn(
+                f"{name!r} and {other.name!r} both have an argument {clash[0]!r}: no file and no stack can hold the "
+                f"two together. Give it another name in the constructor of this kind, or say shares=({clash[0]!r},)",
+                stacklevel=2,
+            )
+    label = label or getattr(make, "__qualname__", name)
+    kinds[name] = Kind(name, make, arguments, stack, example, make if of is None else of, label, about)
     if kinds is EXTENSIONS:
         OBJECTIVES[name] = kinds[name]
 
 
-def required(make):
+def kind_of(thing: Any, kinds: dict[str, Kind]) -> Kind | None:
+    """The kind of an objective or set, or None."""
+    return next((kind for kind in kinds.values() if kind.made(thing)), None)
+
+
+def public_names(kinds: dict[str, Kind]) -> list[str]:
+    """Names of the classes that make these kinds."""
+    return sorted({kind.label.partition(".")[0] for kind in kinds.values()})
+
+
+def _entries(kind):
+    """The arguments of a kind as entries of a file: with their axes, in brackets where they may be left out."""
+    needed, words = required(kind.make), []
+    for name, argument in kind.arguments.items():
+        word = f"{name} ({' x '.join(argument.axes)})" if argument.axes else name
+        words.append(word if name in needed else f"[{word}]")
+    return ", ".join(words)
+
+
+def with_tables(text: str) -> str:
+    """A docstring with the tables of kinds, in Markdown, in the place of ``<objectives>`` and ``<sets>``."""
+    for mark, kinds, word in (("<objectives>", OBJECTIVES, "objective"), ("<sets>", SETS, "set")):
+        rows = [f"| ``{word}`` | entries | constructor | |", "|---|---|---|---|"]
+        rows += [f"| {kind.name} | {_entries(kind)} | `{kind.label}` | {kind.about} |" for kind in kinds.values()]
+        text = re.sub(
+            f"^( *){mark}$", lambda found, rows=rows: "\n".join(found[1] + row for row in rows), text, flags=re.M
+        )
+    return text
+
+
+def required(make: Callable[..., Any]) -> list[str]:
     """Names of the parameters of a constructor that have no default."""
     return [name for name, parameter in signature(make).parameters.items() if parameter.default is parameter.empty]
 

@@ -2,13 +2,11 @@
 
 import ast
 from graphlib import CycleError, TopologicalSorter
-from inspect import signature
 from pathlib import Path
 
 import pytest
 
 import drsub_fast as ds
-from drsub_fast._kinds import OBJECTIVES, SETS
 
 PACKAGE = Path(ds.__file__).parent
 
@@ -101,11 +99,6 @@ def test_a_circle_and_an_upward_import_are_found(module):
     graph["drsub_fast.engine.codes"].add(module)
     assert upward(graph) == [("drsub_fast.engine.codes", module)]
     assert {module, "drsub_fast.engine.codes"} <= set(circle(graph))
-
-
-@pytest.mark.parametrize("kind", [*OBJECTIVES.values(), *SETS.values()], ids=lambda kind: kind.name)
-def test_kinds_declare_the_parameters_of_their_constructors(kind):
-    assert list(kind.arguments) == list(signature(kind.make).parameters)
 
 
 def test_long_files_say_why():

@@ -19,7 +19,7 @@ from drsub_fast.solvers.record import METHODS, Method, register_method
 
 # An objective: saturating gains, f(x) = sum_i w_i x_i / (1 + x_i) - cost sum_i x_i.
 
-SaturatingParams = namedtuple("SaturatingParams", "n weights cost")
+SaturatingParams = namedtuple("SaturatingParams", "n gains cost")
 
 
 @kernel
@@ -27,24 +27,24 @@ def _evaluate(params, work, x):
     value = 0.0
     for i in range(x.size):
         share = 1.0 / (1.0 + x[i])
-        value += x[i] * (params.weights[i] * share - params.cost)
-        work.grad[i] = params.weights[i] * share * share - params.cost
+        value += x[i] * (params.gains[i] * share - params.cost)
+        work.grad[i] = params.gains[i] * share * share - params.cost
     return value
 
 
 @kernel(memory=True)
 def _saturating_at(stack, i):
-    return SaturatingParams(stack.n, stack.weights[row_of(stack.weights, i)], stack.cost[row_of(stack.cost, i)])
+    return SaturatingParams(stack.n, stack.gains[row_of(stack.gains, i)], stack.cost[row_of(stack.cost, i)])
 
 
 class Saturating(Objective):
-    def __init__(self, weights, cost=0.0):
-        weights = as_vector(weights, "weights", lower=0.0)
-        super().__init__(weights.size, SaturatingParams(weights.size, weights, float(cost)))
+    def __init__(self, gains, cost=0.0):
+        gains = as_vector(gains, "gains", lower=0.0)
+        super().__init__(gains.size, SaturatingParams(gains.size, gains, float(cost)))
 
     @property
-    def weights(self):
-        return self.params.weights
+    def gains(self):
+        return self.params.gains
 
     @property
     def cost(self):
@@ -54,10 +54,10 @@ class Saturating(Objective):
         return True
 
 
-def _stack_saturating(weights, cost=None):
+def _stack_saturating(gains, cost=None):
     cost = np.zeros(1) if cost is None else cost
-    accepted = within(weights, 0.0, LARGEST) & np.isfinite(cost)
-    return SaturatingParams(weights.shape[1], weights, cost), accepted
+    accepted = within(gains, 0.0, LARGEST) & np.isfinite(cost)
+    return SaturatingParams(gains.shape[1], gains, cost), accepted
 
 
 # A set: only the pair of the first two variables is limited, x_0 + x_1 <= limit.
@@ -108,17 +108,17 @@ def registered(monkeypatch):
             monkeypatch.setitem(kinds, name, None)
             monkeypatch.delitem(kinds, name)
     register_objective(SaturatingParams, evaluate=_evaluate, problem_at=_saturating_at)
-    register_kind(OBJECTIVES, "saturating", Saturating, stack=_stack_saturating, weights=array("n"), cost=NUMBER)
+    register_kind(OBJECTIVES, "saturating", Saturating, stack=_stack_saturating, gains=array("n"), cost=NUMBER)
     register_set(PairParams, lmo=_lmo)
     register_kind(SETS, "pair", Pair, limit=NUMBER, upper=array("n"))
     register_method(Method("better-of-two", better_of_two, "Better of two"))
 
 
-WEIGHTS = np.array([3.0, 2.0, 1.0])
+GAINS = np.array([3.0, 2.0, 1.0])
 
 
 def test_the_new_objective(tmp_path):
-    f, P = Saturating(WEIGHTS, 0.5), ds.Budget(2.0, np.ones(3))
+    f, P = Saturating(GAINS, 0.5), ds.Budget(2.0, np.ones(3))
     assert f.value([1.0, 0.0, 1.0]) == pytest.approx(1.5 + 0.5 - 1.0)
     assert_gradient(f, [np.array([0.2, 0.5, 0.9])])
     assert f.check_dr()
@@ -128,13 +128,13 @@ def test_the_new_objective(tmp_path):
     ds.write_problem(tmp_path / "p.npz", f, P)
     again = ds.read_problem(tmp_path / "p.npz")
     assert type(again.f) is Saturating
-    np.testing.assert_array_equal(again.f.weights, WEIGHTS)
+    np.testing.assert_array_equal(again.f.gains, GAINS)
     stacked = ds.maximize_stacked(
-        objective="saturating", weights=[WEIGHTS, 2 * WEIGHTS], cost=[0.5, 1.0], k=2.0, upper=np.ones(3), n_jobs=1,
+        objective="saturating", gains=[GAINS, 2 * GAINS], cost=[0.5, 1.0], k=2.0, upper=np.ones(3), n_jobs=1,
         method="frank-wolfe",
     )  # fmt: skip
     for i, scale in enumerate((1.0, 2.0)):
-        single = ds.frank_wolfe(Saturating(scale * WEIGHTS, scale * 0.5), P)
+        single = ds.frank_wolfe(Saturating(scale * GAINS, scale * 0.5), P)
         assert stacked.value[i] == single.value
         assert stacked.upper_bound[i] == single.upper_bound
 

@@ -35,45 +35,6 @@ _METHODS = (
 )  # fmt: skip
 _STACK_METHODS = ("multi-start",)
 
-_ONES, _PAIRS = np.ones(4), np.ones((4, 4)) - np.eye(4)
-_FACTOR = np.array([[1.0, 0.5], [0.2, 1.0], [0.3, 0.3], [0.6, 0.1]])
-
-#: A small example of each kind of objective and set on four variables: its arguments.
-EXAMPLES: dict[str, Any] = {
-    "quadratic": {"H": -np.eye(4) - 0.1 * _PAIRS, "h": _ONES},
-    "spectral": {"factors": _FACTOR, "offset": np.eye(2)},
-    "logistic-nonconvex": {"Z": _FACTOR.T.copy(), "y": np.array([1.0, -1.0])},
-    "coverage": {"sets": (_FACTOR > 0.4).astype(float), "element_weights": np.ones(2)},
-    "facility-location": {"W": _FACTOR},
-    "flid": {"utilities": 2.0 * _ONES, "W": _FACTOR},
-    "cut": {"adjacency": _PAIRS},
-    "table": {"values": np.sqrt([bin(i).count("1") for i in range(16)])},
-    "softmax": {"L": 2.0 * np.eye(4) + 0.1 * _PAIRS},
-    "nonnegative-pca": {"Z": _FACTOR.T.copy()},
-    "price-optimization": {"base": 4.0 * _ONES, "effects": -np.eye(4) - 0.1 * _PAIRS},
-    "stability-number": {"graph": _PAIRS},
-    "box": {"upper": _ONES},
-    "budget": {"k": 2.0, "upper": _ONES},
-    "knapsack": {"weights": np.arange(1.0, 5.0), "budget": 4.0, "upper": _ONES},
-    "partition-matroid": {"groups": np.array([0, 0, 1, 1]), "capacities": np.array([1.0, 0.5])},
-    "laminar-matroid": {
-        "sets": np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0]]),
-        "capacities": np.array([1.5, 0.5]),
-    },
-    "simplex": {"n": 4},
-    "ball": {"radius": 1.0, "n": 4},
-    "polytope": {"A": _FACTOR.T + 0.1, "b": np.ones(2), "upper": _ONES},
-    "matching-polytope": {"edges": np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), "n_left": 2, "n_right": 2},
-    "general-polytope": {"A_eq": _ONES[None], "b_eq": np.array([1.5]), "upper": _ONES},
-}
-
-
-def example(kinds: Any, name: str) -> Any:
-    """A small example of a kind."""
-    if name == "mean-field":
-        return kinds[name].make(example(OBJECTIVES, "facility-location"))
-    return kinds[name].make(**EXAMPLES[name])
-
 
 def add_arguments(parser: Any) -> None:
     """Adds the arguments of the subcommand."""
@@ -102,7 +63,7 @@ def compile_stacks(objective: str, feasible_set: str, methods: Any) -> int:
     """Compiles the solvers of stacks of problems, where there are any for these kinds; returns 0, see `run`."""
     if OBJECTIVES[objective].stack is None or SETS[feasible_set].stack is None:
         return 0
-    arguments = EXAMPLES[objective] | EXAMPLES[feasible_set]
+    arguments = OBJECTIVES[objective].example_arguments() | SETS[feasible_set].example_arguments()
     arrays = {name: np.array([value, value]) for name, value in arguments.items() if name != "n"}
     with compiling():
         for method in methods:
@@ -116,7 +77,7 @@ def compile_stacks(objective: str, feasible_set: str, methods: Any) -> int:
 
 def compile_pair(objective: str, feasible_set: str, methods: Any) -> int:
     """Compiles the solvers of one objective over one set; returns how many methods suit it."""
-    f, P = example(OBJECTIVES, objective), example(SETS, feasible_set)
+    f, P = OBJECTIVES[objective].example_of(), SETS[feasible_set].example_of()
     suited = 0
     with compiling():
         f.value(np.full(f.n, 0.1))

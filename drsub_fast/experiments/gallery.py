@@ -17,29 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.spatial import ConvexHull
 
+from drsub_fast._kinds import OBJECTIVES, SETS
 from drsub_fast.methods import maximize
 from drsub_fast.objectives.base import Objective
-from drsub_fast.objectives.log_det import Spectral
-from drsub_fast.objectives.logistic import LogisticNonconvex
-from drsub_fast.objectives.mean_field import MeanField
-from drsub_fast.objectives.multilinear import Multilinear
-from drsub_fast.objectives.pca import NonnegativePCA
-from drsub_fast.objectives.price import PriceOptimization
-from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.objectives.softmax import Softmax
-from drsub_fast.objectives.stability import StabilityNumber
 from drsub_fast.objectives.user import CallableObjective
-from drsub_fast.sets.ball import Ball
 from drsub_fast.sets.base import FeasibleSet
-from drsub_fast.sets.box import Box
 from drsub_fast.sets.budget import Budget
-from drsub_fast.sets.general import GeneralPolytope
-from drsub_fast.sets.knapsack import Knapsack
-from drsub_fast.sets.laminar import LaminarMatroid
-from drsub_fast.sets.matching import MatchingPolytope
-from drsub_fast.sets.partition import PartitionMatroid
-from drsub_fast.sets.polytope import Polytope
-from drsub_fast.sets.simplex import Simplex
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,43 +33,21 @@ _GRID, _DIRECTIONS = 41, 600
 _SHARP = 0.97
 
 
+def _examples(kinds, n):
+    """The examples of registered kinds that there are on n variables, by the labels of the kinds."""
+    made = {kind.label: kind.example_of(n) for kind in kinds.values() if kind.example is not None}
+    return {label: thing for label, thing in made.items() if thing.n == n}
+
+
 def functions() -> dict[str, Objective]:
-    """A small instance of every kind of function, in two variables, by the name of its class or maker."""
-    utilities, W = [1.0, 1.2], [[0.9, 0.1], [0.6, 0.5]]
-    return {
-        "Quadratic": Quadratic([[-1.0, -2.0], [-2.0, -0.6]], [1.2, 1.4]),
-        "Softmax": Softmax([[6.0, 4.0], [4.0, 5.0]]),
-        "Multilinear.coverage": Multilinear.coverage([{0, 1, 2}, {2, 3}]),
-        "Multilinear.facility_location": Multilinear.facility_location([[3.0, 0.5], [1.5, 2.0]]),
-        "Multilinear.flid": Multilinear.flid(utilities, W),
-        "Multilinear.cut": Multilinear.cut([[0.0, 1.0], [1.0, 0.0]]),
-        "MeanField": MeanField(Multilinear.flid(utilities, W)),
-        "Spectral": Spectral(factors=[[2.0, 0.5], [1.0, 1.5]], offset=np.eye(2)),
-        "PriceOptimization": PriceOptimization([2.0, 1.5], [[-1.6, -0.7], [-0.7, -1.3]], cost=[0.2, 0.1]),
-        "StabilityNumber": StabilityNumber([[0, 1], [1, 0]]),
-        "LogisticNonconvex": LogisticNonconvex([[3.0, 2.0], [1.0, 4.0], [-1.0, 1.0]], [1, 1, -1], gamma=4.0),
-        "NonnegativePCA": NonnegativePCA([[1.0, 2.0], [3.0, 1.0]]),
-        "CallableObjective": CallableObjective(
-            lambda x: (np.sqrt(0.05 + x).sum() - x.prod(), 0.5 / np.sqrt(0.05 + x) - x[::-1]), n=2
-        ),
-    }
+    """The example of every kind of function, in two variables, by the name of its class or maker."""
+    own = CallableObjective(lambda x: (np.sqrt(0.05 + x).sum() - x.prod(), 0.5 / np.sqrt(0.05 + x) - x[::-1]), n=2)
+    return {**_examples(OBJECTIVES, 2), "CallableObjective": own}
 
 
 def sets() -> dict[str, FeasibleSet]:
-    """A small instance of every kind of set, in three variables, by the name of its class."""
-    ones = np.ones(3)
-    return {
-        "Box": Box([1.0, 0.8, 0.6]),
-        "Budget": Budget(1.5, ones),
-        "Knapsack": Knapsack([1.0, 2.0, 1.5], 2.0, ones),
-        "PartitionMatroid": PartitionMatroid([0, 0, 1], 1.0),
-        "LaminarMatroid": LaminarMatroid([[0, 1, 2], [0, 1]], [1.5, 1.0]),
-        "Simplex": Simplex(3),
-        "Ball": Ball(1.0, 3),
-        "MatchingPolytope": MatchingPolytope([(0, 0), (0, 1), (1, 1)], 2, 2),
-        "Polytope": Polytope([[1.0, 2.0, 0.5], [0.5, 0.3, 1.0]], [1.2, 0.8], ones),
-        "GeneralPolytope": GeneralPolytope([[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]], [1.5, -0.5], upper=ones),
-    }
+    """The example of every kind of set, in three variables, by the name of its class."""
+    return _examples(SETS, 3)
 
 
 def draw_function(f: Objective, P: FeasibleSet | None = None) -> "Figure":

@@ -380,4 +380,8 @@ def _as_offset(offset, p):
     return offset, float(np.linalg.slogdet(offset)[1])
 
 
-register_kind(OBJECTIVES, "spectral", Spectral, matrices=array("n p p"), factors=array("n p"), offset=array("p p"))
+register_kind(
+    OBJECTIVES, "spectral", Spectral, matrices=array("n p p"), factors=array("n p"), offset=array("p p"),
+    about="log det of a weighted sum: optimal design",
+    example=lambda n: {"factors": np.array([[2.0, 0.5], [1.0, 1.5]] * n)[:n], "offset": np.eye(2)},
+)  # fmt: skip

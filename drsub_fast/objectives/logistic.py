@@ -273,5 +273,6 @@ class LogisticNonconvex(Objective):
 
 register_kind(
     OBJECTIVES, "logistic-nonconvex", LogisticNonconvex, Z=array("m n"), y=array("m"), weight=NUMBER, gamma=NUMBER,
-    regularizer=TEXT,
+    regularizer=TEXT, about="non-convex regression",
+    example=lambda n: {"Z": np.array([3.0, 2.0] * n)[:n] * [[1.0], [0.5]] + np.eye(2, n), "y": np.array([1.0, -1.0])},
 )  # fmt: skip

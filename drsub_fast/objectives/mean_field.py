@@ -19,7 +19,7 @@ from collections import namedtuple
 import numpy as np
 from numpy.typing import NDArray
 
-from drsub_fast._kinds import OBJECTIVES, TEXT, register_kind
+from drsub_fast._kinds import EXTENSIONS, OBJECTIVES, TEXT, register_kind
 from drsub_fast.engine.jit import kernel
 from drsub_fast.objectives.base import Objective, evaluate, objective_carve, objective_size, register_objective
 from drsub_fast.objectives.multilinear import MAX_ENUMERATED, Multilinear
@@ -161,4 +161,7 @@ class MeanField(Objective):
         return float(top + np.log(np.exp(values - top).sum()))
 
 
-register_kind(OBJECTIVES, "mean-field", MeanField, extension=TEXT)
+register_kind(
+    OBJECTIVES, "mean-field", MeanField, extension=TEXT, about="evidence lower bound of exp F(S)",
+    example=lambda n: {"extension": EXTENSIONS["facility-location"].example_of(n)},
+)  # fmt: skip

@@ -468,24 +468,33 @@ class SampledExtension(Multilinear):
 
 
 def _coverage(sets, element_weights=None):
-    """`Multilinear.coverage` of a matrix; the entry ``weights`` is that of a knapsack."""
+    """`Multilinear.coverage` of a matrix, a facility location; the entry ``weights`` is that of a knapsack."""
     return Multilinear.coverage(sets if scipy.sparse.issparse(sets) else as_array(sets, "sets", 2), element_weights)
 
 
 register_kind(
-    EXTENSIONS, "coverage", _coverage, sets=array("n elements", may_be_sparse=True), element_weights=array("elements")
-)
+    EXTENSIONS, "coverage", _coverage, sets=array("n elements", may_be_sparse=True), element_weights=array("elements"),
+    of=lambda f: False, shares=("sets",), label="Multilinear.coverage", about="the weight of what the sets of S cover",
+    example=lambda n: {"sets": np.eye(n, 3) + np.eye(n, 3, k=1), "element_weights": np.array([1.0, 2.0, 0.5])},
+)  # fmt: skip
 
 register_kind(
     EXTENSIONS, "facility-location", Multilinear.facility_location, stack=maxima.stack_facility_location,
-    W=array("n d", may_be_sparse=True),
+    W=array("n d", may_be_sparse=True), of=lambda f: isinstance(f, MaximaExtension) and f.utilities is None,
+    about="sum_d max of S for customer d", example=lambda n: {"W": np.array([[3.0, 0.5], [1.5, 2.0]] * n)[:n]},
 )  # fmt: skip
 
 register_kind(
     EXTENSIONS, "flid", Multilinear.flid, stack=maxima.stack_flid, utilities=array("n"),
-    W=array("n d", may_be_sparse=True),
+    W=array("n d", may_be_sparse=True), of=lambda f: isinstance(f, MaximaExtension) and f.utilities is not None,
+    about="utilities of S and how its items differ",
+    example=lambda n: {"utilities": np.linspace(1.0, 1.2, n), "W": np.array([[0.9, 0.1], [0.6, 0.5]] * n)[:n]},
 )  # fmt: skip
-
-register_kind(EXTENSIONS, "cut", Multilinear.cut, adjacency=array("n n", may_be_sparse=True))
-
-register_kind(EXTENSIONS, "table", Multilinear.from_table, values=array("2^n"))
+register_kind(
+    EXTENSIONS, "cut", Multilinear.cut, adjacency=array("n n", may_be_sparse=True), of=CutExtension,
+    about="edges of a graph that leave S", example=lambda n: {"adjacency": np.ones((n, n)) - np.eye(n)},
+)  # fmt: skip
+register_kind(
+    EXTENSIONS, "table", Multilinear.from_table, values=array("2^n"), of=TableExtension,
+    about="any F by its 2^n values", example=lambda n: {"values": np.arange(2.0**n) ** 0.5},
+)  # fmt: skip

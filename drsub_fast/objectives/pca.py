@@ -77,4 +77,8 @@ class NonnegativePCA(Objective):
         return largest_eigenvalue(self._params.H)
 
 
-register_kind(OBJECTIVES, "nonnegative-pca", NonnegativePCA, Z=array("m n"))
+register_kind(
+    OBJECTIVES, "nonnegative-pca", NonnegativePCA, Z=array("m n"),
+    about="norm(Zx)^2/(2m), x >= 0; the paper's times m",
+    example=lambda n: {"Z": np.array([1.0, 2.0] * n)[:n] * [[1.0], [0.5]] + np.eye(2, n)},
+)  # fmt: skip

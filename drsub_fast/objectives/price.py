@@ -116,5 +116,6 @@ def _require_dr(H, effects, signs):
 
 register_kind(
     OBJECTIVES, "price-optimization", PriceOptimization, base=array("n"), effects=array("n n"), cost=array("n"),
-    start=array("n"), signs=array("n"),
+    start=array("n"), signs=array("n"), about="profit of prices of complements",
+    example=lambda n: {"base": np.full(n, 2.0), "effects": -0.7 * np.ones((n, n)) - np.diag(0.5 + 0.4 * np.arange(n))},
 )  # fmt: skip

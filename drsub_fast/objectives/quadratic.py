@@ -257,4 +257,6 @@ def _stack(h, H=None, c=None, factor=None, diagonal=None):
 register_kind(
     OBJECTIVES, "quadratic", Quadratic, stack=_stack,
     H=array("n n", may_be_sparse=True), h=array("n"), c=NUMBER, factor=array("n r"), diagonal=array("n"),
+    about="x'Hx/2 + h'x + c, H <= 0: dense, sparse, or -BB' - diag(d)",
+    example=lambda n: {"H": -np.ones((n, n)) + 0.4 * np.eye(n), "h": np.linspace(1.4, 1.2, n)},
 )  # fmt: skip

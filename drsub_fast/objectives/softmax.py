@@ -341,4 +341,8 @@ def _definite(L):
         return np.array([_is_definite(matrix) for matrix in shifted])
 
 
-register_kind(OBJECTIVES, "softmax", Softmax, stack=_stack, L=array("n n"), factor=array("n r"), unit_box=FLAG)
+register_kind(
+    OBJECTIVES, "softmax", Softmax, stack=_stack, L=array("n n"), factor=array("n r"), unit_box=FLAG,
+    about="log det(diag(x)(L - I) + I), L or its factor",
+    example=lambda n: {"L": 4.0 * np.ones((n, n)) + np.diag(np.linspace(2.0, 1.0, n))},
+)  # fmt: skip

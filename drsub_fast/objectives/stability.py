@@ -103,4 +103,7 @@ class StabilityNumber(Quadratic):
         return x / x.sum()
 
 
-register_kind(OBJECTIVES, "stability-number", StabilityNumber, graph=array("n n", may_be_sparse=True))
+register_kind(
+    OBJECTIVES, "stability-number", StabilityNumber, graph=array("n n", may_be_sparse=True),
+    about="-x'(A + I)x of a graph", example=lambda n: {"graph": np.ones((n, n)) - np.eye(n)},
+)  # fmt: skip

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from drsub_fast._checks import as_full, as_vector, entry, one_of
-from drsub_fast._kinds import EXTENSIONS, OBJECTIVES, SETS, required
+from drsub_fast._kinds import EXTENSIONS, OBJECTIVES, SETS, kind_of, required
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.mean_field import MeanField
-from drsub_fast.objectives.multilinear import CutExtension, MaximaExtension, TableExtension
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.problems.program import rows_of
 from drsub_fast.problems.standard_form import Problem, standard_form
@@ -187,10 +186,7 @@ def _objective_fields(f):
     if isinstance(f, MeanField):
         inner, fields = _objective_fields(f.extension)
         return "mean-field", {"extension": inner, **fields}
-    if isinstance(f, MaximaExtension):
-        kind = "flid" if f.utilities is not None else "facility-location"
-    else:
-        kind = {CutExtension: "cut", TableExtension: "table"}.get(type(f)) or _kind_of(f, OBJECTIVES, "objective")
+    kind = _kind_of(f, OBJECTIVES, "objective")
     fields = _fields(f, OBJECTIVES[kind].make)
     if "factor" in fields:
         fields.pop("L", None)
@@ -199,13 +195,13 @@ def _objective_fields(f):
 
 
 def _kind_of(thing, kinds, what):
-    kind = next((kind.name for kind in kinds.values() if kind.make is type(thing)), None)
+    kind = kind_of(thing, kinds)
     if kind is None:
         raise UnsupportedError(
             f"{thing!r} cannot be written: a file holds arrays, not functions; the kinds of {what} are "
             f"{', '.join(sorted(kinds))}"
         )
-    return kind
+    return kind.name
 
 
 def _fields(thing, make):

@@ -109,41 +109,11 @@ def read_problem(path: str | Path) -> Problem:
     In ``.npz`` and ``.mat`` files the texts ``objective`` and ``set`` name the kinds, and the other entries are the
     arguments of their constructors, with the same names and defaults. Those in brackets may be left out:
 
-    =====================  ======================================================  =============================
-    ``objective``          entries                                                 constructor
-    =====================  ======================================================  =============================
-    quadratic              H, h, [c]                                               `Quadratic`
-    softmax                L or factor, [unit_box]                                 `Softmax`
-    coverage               sets (n x m, nonzero where i covers e),                 `Multilinear.coverage`
-                           [element_weights]
-    facility-location      W                                                       `Multilinear.facility_location`
-    flid                   utilities, W                                            `Multilinear.flid`
-    cut                    adjacency                                               `Multilinear.cut`
-    table                  values (2^n)                                            `Multilinear.from_table`
-    mean-field             extension (one of the five kinds above, by its name)    `MeanField`
-                           and the entries of that
-    spectral               matrices or factors, [offset]                           `Spectral`
-    price-optimization     base, effects, [cost], [start], [signs]                 `PriceOptimization`
-    stability-number       graph (adjacency matrix)                                `StabilityNumber`
-    logistic-nonconvex     Z, y, [weight], [gamma], [regularizer]                  `LogisticNonconvex`
-    nonnegative-pca        Z                                                       `NonnegativePCA`
-    =====================  ======================================================  =============================
+    <objectives>
 
-    =====================  ======================================================  =============================
-    ``set``                entries                                                 constructor
-    =====================  ======================================================  =============================
-    polytope               A, b, [upper]                                           `Polytope`
-    budget                 k, upper                                                `Budget`
-    box                    upper                                                   `Box`
-    knapsack               weights, budget, [upper]                                `Knapsack`
-    simplex                n, [total]                                              `Simplex`
-    partition-matroid      groups, capacities (one or one for each), [upper]       `PartitionMatroid`
-    ball                   radius, n or upper                                      `Ball`
-    general-polytope       [A, b], [A_eq, b_eq], [lower], upper                    `GeneralPolytope`
-    laminar-matroid        sets (0 or 1), capacities, [upper]                      `LaminarMatroid`
-    matching-polytope      edges, n_left, n_right, [capacities], [upper]           `MatchingPolytope`
-    =====================  ======================================================  =============================
+    <sets>
 
+    The entry ``extension`` of a mean field is the name of another kind, whose entries follow.
     Without ``objective``, H makes a quadratic and L or factor a softmax extension; without ``set``, A and b make a
     polytope and ``upper`` alone a box. ``ub`` is another name of ``upper``. ``lb``, if not 0, holds the lower bounds of
     a quadratic over a polytope or box, which are moved to 0. ``names`` (one text, a line for each variable),

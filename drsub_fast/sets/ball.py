@@ -174,4 +174,7 @@ class Ball(FeasibleSet):
         return f"its norm {np.linalg.norm(x):g} is above the radius {self.radius:g}"
 
 
-register_kind(SETS, "ball", Ball, radius=NUMBER, n=COUNT, upper=array("n"))
+register_kind(
+    SETS, "ball", Ball, radius=NUMBER, n=COUNT, upper=array("n"), about="norm(x) <= radius, x >= 0",
+    example=lambda n: {"radius": 1.0, "n": n},
+)  # fmt: skip

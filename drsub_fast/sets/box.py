@@ -72,4 +72,7 @@ def _stack(upper):
     return BoxParams(upper), upper, within(upper, 0.0, LARGEST)
 
 
-register_kind(SETS, "box", Box, stack=_stack, upper=array("n"))
+register_kind(
+    SETS, "box", Box, stack=_stack, upper=array("n"), about="0 <= x <= upper",
+    example=lambda n: {"upper": np.linspace(1.0, 0.6, n)},
+)  # fmt: skip

@@ -49,4 +49,7 @@ def _stack(k, upper):
     return stack_of_knapsacks(np.ones((1, upper.shape[1])), k, upper)
 
 
-register_kind(SETS, "budget", Budget, stack=_stack, k=NUMBER, upper=array("n"))
+register_kind(
+    SETS, "budget", Budget, stack=_stack, k=NUMBER, upper=array("n"), about="sum x <= k",
+    example=lambda n: {"k": 1.5, "upper": np.ones(n)},
+)  # fmt: skip

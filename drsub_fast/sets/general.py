@@ -245,4 +245,6 @@ class GeneralPolytope(FeasibleSet):
 register_kind(
     SETS, "general-polytope", GeneralPolytope, A=array("m n", may_be_sparse=True), b=array("m"),
     A_eq=array("m_eq n", may_be_sparse=True), b_eq=array("m_eq"), lower=array("n"), upper=array("n"),
+    about="any rows and equations",
+    example=lambda n: {"A": np.ones((2, n)) * [[1.0], [-1.0]], "b": np.array([1.5, -0.5]), "upper": np.ones(n)},
 )  # fmt: skip

@@ -408,4 +408,7 @@ def _stack(weights, budget, upper=None):
     return stack_of_knapsacks(weights, budget, upper)
 
 
-register_kind(SETS, "knapsack", Knapsack, stack=_stack, weights=array("n"), budget=NUMBER, upper=array("n"))
+register_kind(
+    SETS, "knapsack", Knapsack, stack=_stack, weights=array("n"), budget=NUMBER, upper=array("n"),
+    about="w'x <= budget", example=lambda n: {"weights": np.linspace(1.0, 2.0, n), "budget": 2.0, "upper": np.ones(n)},
+)  # fmt: skip

@@ -274,5 +274,6 @@ def _forest(A, capacities):
 
 register_kind(
     SETS, "laminar-matroid", LaminarMatroid, sets=array("m n", may_be_sparse=True), capacities=array("m"),
-    upper=array("n", may_be_number=True),
+    upper=array("n", may_be_number=True), shares=("sets",), about="nested budgets",
+    example=lambda n: {"sets": np.array([np.ones(n), np.arange(n) < 2]) * 1.0, "capacities": np.array([1.5, 1.0])},
 )  # fmt: skip

@@ -279,4 +279,6 @@ class MatchingPolytope(Polytope):
 register_kind(
     SETS, "matching-polytope", MatchingPolytope, edges=array("n 2"), n_left=COUNT, n_right=COUNT,
     capacities=array("nodes", may_be_number=True), upper=array("n", may_be_number=True),
+    about="a bipartite graph",
+    example=lambda n: {"edges": np.array([[j % 2, (j + 1) // 2 % 2] for j in range(n)]), "n_left": 2, "n_right": 2},
 )  # fmt: skip

@@ -55,4 +55,5 @@ class PartitionMatroid(DisjointKnapsacks):
 register_kind(
     SETS, "partition-matroid", PartitionMatroid, groups=array("n"),
     capacities=array("groups", may_be_number=True), upper=array("n", may_be_number=True),
+    about="a budget a group", example=lambda n: {"groups": np.arange(n) // 2, "capacities": 1.0},
 )  # fmt: skip

@@ -343,5 +343,17 @@ def _stack(A, b, upper=None):
 
 
 register_kind(
-    SETS, "polytope", Polytope, stack=_stack, A=array("m n", may_be_sparse=True), b=array("m"), upper=array("n")
+    SETS,
+    "polytope",
+    Polytope,
+    stack=_stack,
+    A=array("m n", may_be_sparse=True),
+    b=array("m"),
+    upper=array("n"),
+    about="Ax <= b with A, b >= 0",
+    example=lambda n: {
+        "A": np.array([1.0, 2.0, 0.5] * n)[:n] ** [[1.0], [-1.0]],
+        "b": np.array([1.2, 0.8]),
+        "upper": np.ones(n),
+    },
 )

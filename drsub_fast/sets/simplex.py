@@ -88,4 +88,6 @@ class Simplex(DisjointKnapsacks):
         return P._upper * (self.total / most) if most > 0.0 else np.zeros(self.n)
 
 
-register_kind(SETS, "simplex", Simplex, n=COUNT, total=NUMBER)
+register_kind(
+    SETS, "simplex", Simplex, n=COUNT, total=NUMBER, about="sum x = total", example=lambda n: {"n": n, "total": 1.0}
+)

@@ -28,7 +28,7 @@ if "{0}" == "nonmonotone_frank_wolfe":
 @pytest.mark.parametrize("kinds", [OBJECTIVES, SETS], ids=["objectives", "sets"])
 def test_every_kind_has_an_example(kinds):
     for name in kinds:
-        assert warmup.example(kinds, name).n == 4
+        assert kinds[name].example_of().n == 4
 
 
 def test_pairs_are_all_there_and_begin_apart():
