@@ -18,9 +18,9 @@ import numpy as np
 DEPENDENT, NEARLY_SINGULAR, SINGULAR = 1e-10, 1e-13, 1e-14
 
 #: Below this, entries lose digits.
-_TINY = 1e-290
+TINY = 1e-290
 
 
 def gain_floor(diagonal: Any, part: float) -> Any:
     """The squared gains up to which the items of these L_ii count as dependent, shape of ``diagonal``."""
-    return np.maximum(part * diagonal, _TINY)
+    return np.maximum(part * diagonal, TINY)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drsub_fast.discrete.dependence import NEARLY_SINGULAR, gain_floor
+from drsub_fast.discrete.dependence import SINGULAR, gain_floor
 from drsub_fast.discrete.greedy import as_item_kernel, choose, described
 from drsub_fast.discrete.item_set import MapResult, log_det
 from drsub_fast.discrete.packing import as_packing
@@ -79,7 +79,7 @@ def _best_set(kernel, family, size, start):
     ``start`` is a set of the family, of the size if there is one. Every set of a size is worth -inf where the start is
     and nothing better is found.
     """
-    n, floor = kernel.n, gain_floor(kernel.diagonal, NEARLY_SINGULAR)
+    n, floor = kernel.n, gain_floor(kernel.diagonal, SINGULAR)
     L = kernel.block(np.arange(n), np.arange(n))
     most = family.most if size is None else size
     best, best_value = np.sort(start), log_det(kernel, start)

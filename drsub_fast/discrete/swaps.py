@@ -1,14 +1,18 @@
 """Better sets for a determinantal point process by single additions, removals and swaps.
 
-With M the inverse of L_SS, k_j = L_Sj, V = M K and the squared gain s_j = L_jj - <k_j, M k_j> of an item outside,
+In units of sqrt(L_ii), so that the diagonal is 1: with M the inverse of L_SS, k_j = L_Sj, V = M K and the squared gain
+s_j = 1 - <k_j, M k_j> of an item outside,
 
-    adding j multiplies the determinant by s_j,
-    removing a by M_aa,
-    exchanging a for j by M_aa s_j + V_aj^2,
+    adding j multiplies the determinant by s_j L_jj,
+    removing a by M_aa / L_aa,
+    exchanging a for j by (M_aa s_j + V_aj^2) L_jj / L_aa,
 
 so a trial costs O(1) once V and s are known, and a move brings all of M, V and s up to date in O(k) an item. An
-exchange never gains where L_jj M_aa <= 1 for all a of the set, since s_j without a is at most L_jj: such items are
+exchange never gains where L_jj M_aa <= L_aa for all a of the set, since s_j without a is at most 1: such items are
 not even looked at.
+
+The entries of L are known up to eps, so log det is known up to some eps k trace(M): a move must raise it by more, and
+lead to a set that does not count as dependent. The number of moves is bounded.
 """
 
 from typing import Any
@@ -16,18 +20,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast.discrete.dependence import NEARLY_SINGULAR, gain_floor
+from drsub_fast.discrete.dependence import NEARLY_SINGULAR, TINY
 from drsub_fast.discrete.greedy import exactly
+from drsub_fast.discrete.item_set import log_det
 from drsub_fast.engine.clock import thread_time_left
 
-#: A move must raise log det by this much.
-_BETTER = 1e-9
-#: Moves between two computations of M, V and s from scratch.
-_REFRESH = 25
+#: A move must raise log det by this much, and by this part of k trace(M).
+_BETTER, _ROUNDING = 1e-9, 8.0 * float(np.finfo(float).eps)
+#: Moves between two computations of M, V and s from scratch, and most moves for each item of a set, and for ten more.
+_REFRESH, _MOST_MOVES = 25, 20
 
 
 class _State:
-    """A set S with M, V and s over the candidates."""
+    """A set S with M, V and s over the candidates; M is None where S counts as dependent."""
 
     def __init__(self, kernel, family, items, size_kept, all_items=False):
         self.kernel, self.family = kernel, family
@@ -37,27 +42,37 @@ class _State:
         self.renew()
 
     def renew(self):
-        """Everything from scratch, and the candidates chosen anew; False if the set is dependent."""
+        """Everything from scratch, and the candidates chosen anew."""
         S = np.array(self.S, dtype=np.int64)
         diagonal = self.kernel.diagonal
-        block = self.kernel.block(S, S)
-        try:
-            factor = np.linalg.cholesky(block)
-        except np.linalg.LinAlgError:
-            factor = np.zeros_like(block)
-        if (factor.diagonal() ** 2 <= gain_floor(block.diagonal(), NEARLY_SINGULAR)).any():
-            self.M = None
-            return
-        half = np.linalg.inv(factor)
-        self.M = half.T @ half
-        worth = 1.0 / max(self.M.diagonal().max(initial=0.0), 1e-300)
-        least = -1.0 if self.all_items else worth if self.size_kept else min(worth, 1.0)
-        self.candidates = np.flatnonzero(self.family.allowed & (diagonal > least))
-        self.outside = ~np.isin(self.candidates, S)
-        self.K = self.kernel.block(S, self.candidates)
-        self.V = self.M @ self.K
-        self.s = diagonal[self.candidates] - np.einsum("aj,aj->j", self.K, self.V)
+        self.M = _inverse(self._block(S, S))
         self.age = 0
+        if self.M is None:
+            return
+        worth = (diagonal[S] / self.M.diagonal()).min(initial=np.inf)
+        least = 0.0 if self.all_items else worth if self.size_kept else min(worth, 1.0)
+        self.candidates = np.flatnonzero(self.family.allowed & (diagonal > max(least, TINY)))
+        self.outside = ~np.isin(self.candidates, S)
+        self.L = diagonal[self.candidates]
+        self.K = self._block(S, self.candidates)
+        self.V = self.M @ self.K
+        self.s = 1.0 - np.einsum("aj,aj->j", self.K, self.V)
+
+    def _block(self, rows, columns):
+        """L at these rows and columns in units of sqrt(L_ii)."""
+        block = self.kernel.block(rows, columns)
+        block /= np.sqrt(self.kernel.diagonal[columns].clip(TINY))
+        block /= np.sqrt(self.kernel.diagonal[rows].clip(TINY))[:, None]
+        return block
+
+    def least(self):
+        """The logarithm that a move multiplies the determinant by at least."""
+        return _BETTER + _ROUNDING * len(self.S) * self.M.trace()
+
+    def additions(self):
+        """What each candidate multiplies the determinant by; 0 where it does not fit or counts as dependent."""
+        possible = self.fits(self.load) & (self.s > NEARLY_SINGULAR)
+        return np.where(possible, self.s * self.L, 0.0)
 
     def fits(self, load):
         if self.family.is_count:
@@ -83,7 +98,7 @@ class _State:
 
     def add(self, place):
         j = int(self.candidates[place])
-        row = self.kernel.block(np.array([j]), self.candidates)[0]
+        row = self._block(np.array([j]), self.candidates)[0]
         u, sigma = self.V[:, place].copy(), self.s[place]
         w = (row - u @ self.K) / sigma
         self.M = np.block([[self.M + np.outer(u, u / sigma), -u[:, None] / sigma], [-u[None] / sigma, 1.0 / sigma]])
@@ -93,9 +108,18 @@ class _State:
         self.S.append(j)
         self.family.add(self.load, j)
         self.outside[place] = False
-        self.age += 1
-        if self.age >= _REFRESH:
-            self.renew()
+
+
+def _inverse(block):
+    """The inverse of a block in units of sqrt(L_ii), or None where it counts as dependent."""
+    try:
+        factor = np.linalg.cholesky(block)
+    except np.linalg.LinAlgError:
+        return None
+    if (factor.diagonal() ** 2 <= NEARLY_SINGULAR).any():
+        return None
+    half = np.linalg.inv(factor)
+    return half.T @ half
 
 
 def improve_by_moves(kernel: Any, family: Any, items: ArrayLike, size: int | None = None) -> NDArray[np.int64]:
@@ -119,56 +143,69 @@ def improve_by_moves(kernel: Any, family: Any, items: ArrayLike, size: int | Non
     if state.M is None and size is None:
         state = _State(kernel, family, [], False)
     most = family.most if size is None else size
-    while state.M is not None and thread_time_left() > 0.0:
+    end, moves = _MOST_MOVES * (most + 10), 0
+    while state.M is not None and moves < end and thread_time_left() > 0.0:
         if (size is None and _add_or_remove(state, most)) or _exchange(state):
-            continue
-        if not state.age:
+            moves, state.age = moves + 1, state.age + 1
+            if state.age < _REFRESH:
+                continue
+        elif not state.age:
             break
-        state.renew()  # the candidates were those of an earlier set
-    return np.array(state.S if state.M is not None else items, dtype=np.int64)
+        state.renew()  # of rounding, and because the candidates were those of an earlier set
+    moved = np.array(state.S, dtype=np.int64)
+    return moved if log_det(kernel, moved) > log_det(kernel, items) else np.array(items, dtype=np.int64)
 
 
 def resized(kernel: Any, family: Any, items: Any, size: Any) -> Any:
     """A set of exactly ``size`` items of the family, from another by the best single removals or additions."""
     state = _State(kernel, family, items, True, all_items=True)
     while state.M is not None and len(state.S) > size:
-        state.remove(int(state.M.diagonal().argmax()))
+        state.remove(_least_worth(state)[0])
     while state.M is not None and len(state.S) < size:
-        gains = np.where(state.fits(state.load), state.s, 0.0)
-        place = int(gains.argmax())
-        if not gains[place] > 0.0:
+        gains = state.additions()
+        if not gains.max(initial=0.0) > 0.0:
             return exactly(kernel, family, size)[0]
-        state.add(place)
+        state.add(int(gains.argmax()))
     return np.array(state.S, dtype=np.int64) if state.M is not None else exactly(kernel, family, size)[0]
+
+
+def _least_worth(state):
+    """(place, what removing it multiplies the determinant by) of the item that is worth least."""
+    with np.errstate(over="ignore"):
+        changes = state.M.diagonal() / state.kernel.diagonal[state.S]
+    place = int(changes.argmax())
+    return place, float(changes[place])
 
 
 def _add_or_remove(state, most):
     """The best addition, or else the best removal, if it raises the determinant."""
+    least = 1.0 + state.least()
     if len(state.S) < most and state.candidates.size:
-        gains = np.where(state.fits(state.load), state.s, 0.0)
+        gains = state.additions()
         place = int(gains.argmax())
-        if gains[place] > 1.0 + _BETTER:
+        if gains[place] > least:
             state.add(place)
             return True
     if state.S:
-        a = int(state.M.diagonal().argmax())
-        if state.M[a, a] > 1.0 + _BETTER:
+        a, change = _least_worth(state)
+        if change > least:
             state.remove(a)
-            state.age += 1
             return True
     return False
 
 
 def _exchange(state):
     """The first item that an exchange for the best other one betters, tried by increasing worth."""
-    worth = 1.0 / state.M.diagonal()
-    for a in np.argsort(worth, kind="stable"):
+    least, own = 1.0 + state.least(), state.kernel.diagonal[state.S]
+    for a in np.argsort(own / state.M.diagonal(), kind="stable"):
         fits = state.fits(state.load_without(a))
-        if not fits.any():
+        if not fits.any() or thread_time_left() <= 0.0:
             continue
-        ratio = np.where(fits, state.s / worth[a] + state.V[a] * state.V[a], 0.0)
-        place = int(ratio.argmax())
-        if ratio[place] > 1.0 + _BETTER:
+        ratio = state.M[a, a] * state.s + state.V[a] * state.V[a]
+        with np.errstate(over="ignore"):
+            change = np.where(fits & (ratio > NEARLY_SINGULAR * state.M[a, a]), ratio * (state.L / own[a]), 0.0)
+        place = int(change.argmax())
+        if change[place] > least:
             state.remove(a)
             state.add(place)
             return True
