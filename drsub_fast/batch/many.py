@@ -22,6 +22,7 @@ from drsub_fast.batch.fingerprint import fingerprint
 from drsub_fast.batch.result_arrays import pack, unpack
 from drsub_fast.batch.workers import AHEAD, Store, run_chunks, workers_of
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
+from drsub_fast.engine.worth import series
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.result import Guarantee, Result, Status, Trace
 
@@ -48,11 +49,12 @@ def unsolved(n: int, method: Any, message: Any) -> Any:
     )  # fmt: skip
 
 
-def _solve_chunk(method, options, on_error, first, problems):
-    """Results of the problems first, first + 1, ..; runs in a worker."""
+def _solve_chunk(method, options, on_error, total, first, problems):
+    """Results of the problems first, first + 1, .. of a total, None if that is not known; runs in a worker."""
     results = []
-    with one_blas_thread():
+    with one_blas_thread(), series(len(problems) if total is None else total - first) as following:
         for i, problem in enumerate(problems, first):
+            following.begin_next()
             if isinstance(problem, Failure):
                 results.append(unsolved(0, method, problem.message))
                 continue
@@ -137,7 +139,7 @@ def maximize_iter(
 
     def results():
         own = ThreadPoolExecutor(workers, thread_name_prefix="drsub_fast") if executor is None else None
-        task = partial(_solve_chunk, method, options, on_error)
+        task = partial(_solve_chunk, method, options, on_error, total)
         chunks = run_chunks(
             _chunks(problems, chunk_size), task, own or executor, ahead=AHEAD * workers, store=store,
             finish_begun=own is not None,

@@ -24,7 +24,7 @@ from drsub_fast.methods import METHODS, maximize
 from drsub_fast.result import Status
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.multi_start import local_solver, start_costs
-from drsub_fast.solvers.run import STATUS_OF, USUAL_STEPS, workspace_size
+from drsub_fast.solvers.run import STATUS_OF, workspace_size
 from drsub_fast.solvers.starts import Starts
 from drsub_fast.solvers.state import as_tolerance
 
@@ -105,6 +105,8 @@ class Batch:
         self.compiled = None
         self.phase = self._phase()
         self.n_starts = options.get("n_starts", 1)
+        # Seconds of plain Python for a problem, and problems left.
+        self._pace, self._left = 0.0, count
 
     def _phase(self):
         """(options of the compiled loop by tol and max_iter, its workspace), or None to solve one by one."""
@@ -160,20 +162,20 @@ class Batch:
                 answers = answers._replace(trace_value=traces[0], trace_gap=traces[1])
             options = self.option_stack(first, last, upper)
             arguments = objectives, sets, upper, accepted, options, scratch, self.max_iter, answers
-            self._kernel(arguments)(*arguments)
+            self._run_kernel(arguments, last - first)
         for i in np.flatnonzero(_is_open(answers.code)):
             self.solve_alone(first + int(i))
 
-    def _kernel(self, arguments):
-        """`solve_stack`, or its plain Python where that has solved all problems sooner."""
-        if not self.compiled:
-            n, scratch = self.problems.n, arguments[5]
-            steps = min(self.max_iter, USUAL_STEPS) * self.n_starts
-            run = solve_stack.choose(arguments, self.problems.count * steps * (scratch.floats.size + n * n))
-            self.compiled = not isinstance(run, Interpreted)
-            if not self.compiled:
-                return run
-        return solve_stack
+    def _run_kernel(self, arguments, count):
+        """Runs `solve_stack`, as plain Python until compiling pays for the problems that are left."""
+        if self.compiled:
+            solve_stack(*arguments)
+            return
+        run = solve_stack.choose(arguments, ahead=self._pace * self._left)
+        run(*arguments)
+        self.compiled = not isinstance(run, Interpreted)
+        if isinstance(run, Interpreted):
+            self._pace = run.seconds / count
 
     def _curvatures(self, first, last, upper):
         """Curvature bounds for short steps: the user's, or those of the objectives."""
@@ -237,7 +239,7 @@ class Batch:
         """One worker: takes ranges until none is left."""
         worker, size = None, 1
         while (part := turns.next_range(size)) is not None:
-            worker = worker or self.worker()
+            worker, self._left = worker or self.worker(), len(turns.remaining) + len(part)
             began = time.perf_counter()
             try:
                 self.solve(worker, part)

@@ -20,7 +20,6 @@ L and says so. Where a number of items must be reached, it begins anew among the
 chosen).
 """
 
-import time
 from typing import Any, Literal
 
 import numpy as np
@@ -163,10 +162,8 @@ def greedy_choice(
         if isinstance(choice, tuple):
             return choice
         if choice is not None:
-            began = time.thread_time()
-            found = _choice_in_blocks(kernel, family, most, least, floor, load, weight)
-            choice.count(time.thread_time() - began)
-            return found
+            with choice.counted():
+                return _choice_in_blocks(kernel, family, most, least, floor, load, weight)
     return _choice_in_blocks(kernel, family, most, least, floor, load, weight)
 
 

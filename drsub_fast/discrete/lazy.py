@@ -26,9 +26,8 @@ ALIKE = 0.8
 #: Items of a block, and choices that one catches up with at a time. n = 10,000, k = 50, time over that of numpy: 0.55
 #: for 64 and 4, 0.50 for 128 and 8, 0.45 for 256 and 8, 0.75 with products by BLAS.
 _WIDTH, _STEPS = 256, 8
-#: Number of items from which the kernel is used where it is compiled already, and entries of L for one that compiling
-#: counts as: from n = 4500 on, where making L takes as long.
-_LEAST_ITEMS, _ENTRIES = 1024, 4
+#: Number of items from which the kernel is used where it is compiled.
+_LEAST_ITEMS = 1024
 #: Most entries of coefficients that a thread keeps for its next choice: 32 MB.
 _KEPT = 1 << 22
 
@@ -232,7 +231,7 @@ def lazy_choice(kernel: Any, allowed: Any, most: int, least: float, floor: Any) 
         L, diagonal, items, in_order, slack, floor, least, squared, squared.max(axis=1), np.zeros(n_blocks, np.int64),
         C, factor, chosen, pivots, count,
     )  # fmt: skip
-    run = _choose.choose(arguments, L.size // _ENTRIES)
+    run = _choose.choose(arguments)
     if isinstance(run, Interpreted):
         return run
     reason, t = run(*arguments), int(count[0])

@@ -157,7 +157,7 @@ class _Maxima(_State):
         self.renew()
         losses = self.losses()
         arguments = (self.W, 0, self.best, self.second, self.near, losses, np.empty_like(losses))
-        self.compiled = compiled_for(self.W, _row_changes, arguments)
+        self.compiled, self.counted = compiled_for(self.W, _row_changes, arguments)
 
     def row(self, item):
         if not scipy.sparse.issparse(self.W):
@@ -237,9 +237,10 @@ class _Maxima(_State):
         if self.compiled is not None:
             self.compiled(self.W, item, self.best, self.second, self.near, losses, self.trial)
             return self.linear[item] + self.trial
-        row = self.row(item)
-        above = np.maximum(row, self.best)
-        kept = np.bincount(self.near, np.maximum(row, self.second) - above + self.best - self.second, len(losses) + 2)
+        with self.counted():
+            row = self.row(item)
+            above, second = np.maximum(row, self.best), np.maximum(row, self.second)
+            kept = np.bincount(self.near, second - above + self.best - self.second, len(losses) + 2)
         return self.linear[item] + (above - self.best).sum() - losses + kept[: len(losses)]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from drsub_fast._checks import as_function, one_of
-from drsub_fast.engine.jit import plain, when_compiling
+from drsub_fast.engine.jit import outside, when_compiling
 from drsub_fast.errors import UnsupportedError
 
 
@@ -53,7 +53,7 @@ def operation(name: str, default: Callable[..., Any] | None = None) -> Any:
         cls = type(params)
         implementation = table.lookup(cls)
         if any(getattr(type(argument), "interpreted", False) for argument in (params, *args)):
-            implementation = plain(implementation)
+            implementation = outside(implementation)
         return implementation(params, *args)
 
     def twin(params, *args):

@@ -1,7 +1,8 @@
-"""What a user's compiled function does, as a digest that is the same in every process.
+"""What a user's compiled function or kernel does, as a digest that is the same in every process.
 
 Compiled code depends on a function's instructions and constants and on the values of the globals and closure that
-it names, which Numba freezes; so functions with equal digests share their compiled code.
+it names, which Numba freezes; so functions with equal digests share their compiled code. What belongs to this package
+counts by its name: its files have a digest of their own (`drsub_fast.engine.store`).
 """
 
 import hashlib
@@ -14,15 +15,20 @@ import numpy as np
 from drsub_fast.engine.signatures import is_jitted
 
 #: Packages whose contents are known by name and version.
-_KNOWN = ("builtins", "cmath", "math", "numba", "numpy", "operator", "scipy")
+_KNOWN = ("builtins", "cmath", "drsub_fast", "math", "numba", "numpy", "operator", "scipy")
 
 
 class _Unknown(Exception):
     """A value that another process may not have."""
 
 
+def is_known(module: Any) -> bool:
+    """Whether what a module holds is known by its name."""
+    return str(module).partition(".")[0] in _KNOWN
+
+
 def fingerprint(function: Any) -> Any:
-    """Digest of a function compiled by Numba, or None where it uses something that cannot be told in words."""
+    """Digest of a function or kernel, or None where it uses something that cannot be told in words."""
     digest = hashlib.sha256()
     try:
         _add(digest.update, function, set())
@@ -33,10 +39,12 @@ def fingerprint(function: Any) -> Any:
 
 def _add(write, value, seen):
     """Writes a description of a value, each function once."""
-    if is_jitted(value):
-        write(repr(sorted(value.targetoptions.items(), key=str)).encode())
+    if is_jitted(value) or hasattr(type(value), "interpreted"):  # a `Kernel`
+        options = value.targetoptions if is_jitted(value) else value.options
+        write(repr(sorted(options.items(), key=str)).encode())
         value = value.py_func
-    if isinstance(value, types.FunctionType):
+    value = getattr(value, "kernel", value)  # of a separate one
+    if isinstance(value, types.FunctionType) and not is_known(value.__module__):
         if value.__code__ not in seen:
             seen.add(value.__code__)
             _add_function(write, value, seen)
@@ -54,6 +62,8 @@ def _add(write, value, seen):
         write(value.tobytes())
     elif value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic, type(...))):
         write(f"{type(value).__name__} {value!r}".encode())
+    elif isinstance(value, type) and hasattr(value, "_fields"):
+        write(f"{value.__qualname__} {value._fields}".encode())
     else:
         write(_name_of(value).encode())
 
@@ -83,8 +93,7 @@ def _name_of(value):
     module = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
     if module is None and isinstance(value, (np.ufunc, types.BuiltinFunctionType)):
         module = "numpy"
-    root = str(module).partition(".")[0]
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    if root not in _KNOWN or name is None:
+    if not is_known(module) or name is None:
         raise _Unknown
-    return f"{module} {name} {getattr(sys.modules.get(root), '__version__', '')}"
+    return f"{module} {name} {getattr(sys.modules.get(str(module).partition('.')[0]), '__version__', '')}"

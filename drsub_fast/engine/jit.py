@@ -1,17 +1,17 @@
-"""The one decorator every kernel of the package wears, and when a kernel is compiled.
+"""The decorator for kernels, and when a kernel is compiled.
 
 A kernel is a function that runs as plain Python or compiled, with the same text. Small problems are solved sooner
 than their kernels are compiled, so a kernel runs as plain Python until compiled code is at hand (from this process
-or the disk cache) or pays: `Kernel.choose`. Under a time limit (`drsub_fast.engine.clock`) nothing is compiled or
-loaded that may take longer than what is left of it. The environment variable ``DRSUB_FAST_COMPILE`` says "auto" (that),
-"now" (compile at the first call, whatever the time limit) or "never".
+or the disk cache) or pays: `Kernel.choose`, by `drsub_fast.engine.worth`. Under a time limit
+(`drsub_fast.engine.clock`) nothing is compiled or loaded that may take longer than what is left of it. The environment
+variable ``DRSUB_FAST_COMPILE`` says "auto" (that), "now" (compile at the first call, whatever the time limit) or
+"never".
 
-Numba is imported when code is compiled or loaded, not before. `drsub_fast.engine.linked` makes the code,
-`drsub_fast.engine.plain` by Numba's public means alone: for versions of Numba that the former was not tested with, and
-where ``DRSUB_FAST_ENGINE=plain`` asks for it.
+Numba is imported when code is compiled or loaded, not before: `drsub_fast.engine.linked` makes the code.
 """
 
 import logging
+import math
 import os
 import threading
 import time
@@ -24,47 +24,40 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drsub_fast.engine import store
+from drsub_fast.engine import store, worth
 from drsub_fast.engine.alarm import alarm, no_alarm
 from drsub_fast.engine.clock import OutOfTime, is_limited, thread_time_left
-from drsub_fast.engine.signatures import example_of, key_of, key_text, type_code
+from drsub_fast.engine.fingerprints import fingerprint, is_known
+from drsub_fast.engine.signatures import classes_in, key_of, key_text, type_code
 from drsub_fast.engine.twins import twin
 
 logger: logging.Logger = logging.getLogger("drsub_fast")
 
-
-def _one_of(variable, choices):
-    value = os.environ.get(variable) or choices[0]
-    if value not in choices:
-        raise ValueError(f"{variable} is {value!r}: choose from {', '.join(choices)}")
-    return value
-
-
 #: "auto": interpreted until compiling pays and there is time; "now": compiled at the first call; "never": interpreted.
-COMPILE: str = _one_of("DRSUB_FAST_COMPILE", ("auto", "now", "never"))
+COMPILE: str = os.environ.get("DRSUB_FAST_COMPILE") or "auto"
+if COMPILE not in ("auto", "now", "never"):
+    raise ValueError(f"DRSUB_FAST_COMPILE is {COMPILE!r}: choose from auto, now, never")
 if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
     COMPILE = "never"
 
-#: Processor seconds of interpreted solves of one kind after which its kernels are compiled (a solver loop takes 5 to
-#: 15 s), and of a single kernel called from Python (0.3 to 2 s).
-_PATIENCE, _SHORT_PATIENCE = 2.0, 0.5
+#: Seconds of compiling that are said beforehand.
+_SAID_FROM = 2.0
 
-#: About the operations on array entries that plain Python does in `_PATIENCE`: 0.2 to 0.4 us each.
-_MANY_OPERATIONS = 5_000_000
+#: Part of the seconds of compiling that plain Python must have left to do in a call, so that compiling begins amid it.
+_LEFT = 0.5
 
-#: How often each kernel was called as plain Python beside the solver loops, and from which number on it is compiled
-#: once a loop is: a program that has solved so much prepares each of its problems, too.
-_helpers, _OFTEN = {}, 10
-
-#: Seconds of a time limit that must be left for compiling (a solver loop takes 5 to 30 s, those of polytopes most), to
-#: load compiled code (0.02 to 0.12 s), and to load the first, which brings Numba with it (0.4 s; where five processes
-#: are busy on two processors 0.6 to 0.9 s).
-_COMPILE_SECONDS, _LOAD_SECONDS, _FIRST_LOAD_SECONDS = 30.0, 0.25, 1.0
-
-#: First version of Numba that `drsub_fast.engine.linked` was not tested with.
-_UNTESTED_NUMBA = 0, 69
+#: A time limit must leave so many times the seconds of compiling, for other processes may be busy, or seconds to load
+#: compiled code (0.02 to 0.12 s), or the first, which brings Numba with it (0.4 s; where five processes are busy on two
+#: processors 0.6 to 0.9 s).
+_SPARE, _LOAD_SECONDS, _FIRST_LOAD_SECONDS = 3.0, 0.25, 1.0
 
 _state = threading.local()
+
+#: Held while code is made, so that other threads wait for it instead of making it again.
+_making = threading.RLock()
+
+#: Types of the arguments of a call, each by its number: see `type_code`.
+Types = tuple[Any, ...]
 
 
 def cache_folder() -> Any:
@@ -73,7 +66,7 @@ def cache_folder() -> Any:
 
 
 @contextmanager
-def compiling() -> Generator[Any, None, None]:
+def compiling() -> Generator[None, None, None]:
     """Within it, kernels that this thread calls from Python are compiled at once."""
     before = getattr(_state, "compiling", False)
     _state.compiling = True
@@ -89,19 +82,13 @@ def compiles_at_once() -> bool:
 
 
 @cache
-def engine() -> Any:
-    """The module that compiles: `linked`, or `plain` for a Numba that is newer than those tested."""
-    import numba
-
-    chosen = _one_of("DRSUB_FAST_ENGINE", ("linked", "plain"))
-    if chosen == "linked" and tuple(map(int, numba.__version__.split(".")[:2])) >= _UNTESTED_NUMBA:
-        chosen = "plain"
-        logger.info("Numba %s is newer than those tested: kernels are compiled by its public means", numba.__version__)
+def engine() -> types.ModuleType:
+    """The module that compiles."""
     # By name, since they build on this module.
     import_module("drsub_fast.engine.compiled_lapack")
     import_module("drsub_fast.engine.compiled_parts")
     import_module("drsub_fast.engine.compiled_prefetch")
-    module = import_module(f"drsub_fast.engine.{chosen}")
+    module = import_module("drsub_fast.engine.linked")
     for call, table in _operations:
         module.add_operation(call, table)
     for kernel in _separates:
@@ -114,13 +101,9 @@ def has_engine() -> bool:
     return engine.cache_info().currsize > 0
 
 
-def has_time(stored: bool = False) -> bool:
-    """Whether the time limit of this thread leaves room for compiling, or for loading what is stored."""
-    if COMPILE == "now" or not is_limited():
-        return True
-    if not stored:
-        return thread_time_left() >= _COMPILE_SECONDS
-    return thread_time_left() >= (_LOAD_SECONDS if has_engine() else _FIRST_LOAD_SECONDS)
+def has_time(seconds: float) -> bool:
+    """Whether the time limit of this thread leaves so many seconds for compiling or loading."""
+    return COMPILE == "now" or not is_limited() or thread_time_left() >= seconds
 
 
 class Interpreted:
@@ -128,23 +111,19 @@ class Interpreted:
 
     Attributes
     ----------
-    exhausted : bool
-        Whether compiling pays by now.
+    seconds : float
+        Processor seconds of its calls so far.
     arrays : tuple of ndarray
         Arguments that Ctrl-C or the end of the time must not leave half-written: they get back what they were before
         the call.
     """
 
-    arrays: Any
-
-    def __init__(self, kernel: Any, kind: Any, patience: Any) -> None:
-        self._kernel, self._kind, self._patience = kernel, kind, patience
-        self.arrays = ()
+    def __init__(self, kernel: "Kernel", types: Types) -> None:
+        self._kernel, self._types = kernel, types
+        self.seconds = 0.0
+        self.arrays: tuple[np.ndarray, ...] = ()
 
     def __call__(self, *arguments: Any) -> Any:
-        if self._patience == _SHORT_PATIENCE:
-            called = self._kernel, self._kind
-            _helpers[called] = _helpers.get(called, 0) + 1
         kept = [array.copy() for array in self.arrays]
         before = getattr(_state, "errors", None)
         _state.errors, _state.outside, began = before or np.geterr(), 0.0, time.thread_time()
@@ -160,21 +139,25 @@ class Interpreted:
             _state.errors = before
 
     def count(self, seconds: float) -> None:
-        """Adds processor seconds of code that ran in the kernel's place."""
-        spent = self._kernel.spent
-        spent[self._kind] = spent.get(self._kind, 0.0) + seconds
+        """Adds processor seconds."""
+        self.seconds += seconds
+        self._kernel.note(self._types, seconds)
 
-    @property
-    def exhausted(self) -> Any:
-        return COMPILE == "auto" and self._kernel.spent.get(self._kind, 0.0) > self._patience
+    @contextmanager
+    def counted(self) -> Generator[None, None, None]:
+        """A context of code that runs in the kernel's place."""
+        began = time.thread_time()
+        try:
+            yield
+        finally:
+            self.count(time.thread_time() - began)
+
+    def pays(self, ahead: float = 0.0, most: float = math.inf) -> bool:
+        """Whether compiled code had better do the rest, see `Kernel.pays`."""
+        return self._kernel.pays(self._types, ahead, most) is not None
 
 
-def is_small(operations: float) -> bool:
-    """Whether a call that takes about so many operations on array entries may run as plain Python first."""
-    return operations <= _MANY_OPERATIONS
-
-
-def call_outside(function: Any, *arguments: Any) -> Any:
+def call_outside(function: Callable[..., Any], *arguments: Any) -> Any:
     """Calls a user's function from a kernel that runs as plain Python.
 
     It handles floating-point errors as the user has asked numpy to, and its time does not count as the kernel's.
@@ -190,18 +173,6 @@ def call_outside(function: Any, *arguments: Any) -> Any:
         _state.outside += time.thread_time() - began
 
 
-def _operations_with(arguments):
-    """A rough count of what a kernel does with its arguments: n^1.5 for n array entries, as a product of matrices."""
-    entries, rest = 0, list(arguments)
-    while rest:
-        value = rest.pop()
-        if isinstance(value, tuple):
-            rest += value
-        elif isinstance(value, np.ndarray):
-            entries += value.size
-    return entries**1.5
-
-
 class Kernel:
     """A function that kernels and Python can call, compiled or as plain Python.
 
@@ -212,26 +183,25 @@ class Kernel:
     options : dict
         How it is compiled: the arguments of `kernel`.
     entries : dict
-        Compiled code by the kind of its arguments, see `entry`.
+        Compiled code by the family of the problem, see `entry`.
     spent : dict
-        Processor seconds of interpreted calls, by the kind of their arguments.
+        Processor seconds of interpreted calls, by the types of their arguments.
     """
 
-    py_func: Any
-    options: Any
-    entries: Any
-    spent: Any
-    __name__: Any
+    __name__: str
 
-    def __init__(self, py_func: Any, plain: Any = None, **options: Any) -> None:
+    def __init__(self, py_func: Callable[..., Any], plain: Callable[..., Any] | None = None, **options: bool) -> None:
         self.py_func, self.options = py_func, options
         self._plain_func = plain or py_func
-        self.entries, self.spent = {}, {}
-        self._code, self._dispatcher = {}, None
+        self.entries: dict[Any, Callable[..., Any]] = {}
+        self.spent: dict[Types, float] = {}
+        self._code: dict[Types, Callable[..., Any]] = {}
+        self._facts: dict[Types, _Facts] = {}
+        self._dispatcher: Callable[..., Any] | None = None
         self.__name__, self.__doc__, self.__module__ = py_func.__name__, py_func.__doc__, py_func.__module__
         self.__wrapped__ = py_func
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> str:
         return self.py_func.__qualname__
 
     def __repr__(self) -> str:
@@ -240,14 +210,10 @@ class Kernel:
     def __call__(self, *arguments: Any) -> Any:
         if self._dispatcher is not None:
             return self._dispatcher(*arguments)
-        return self.choose_call(arguments)(*arguments)
-
-    def choose_call(self, arguments: Any) -> Any:
-        """What to call for ``arguments`` of a kernel that is no solver loop."""
-        return self.choose(arguments, _operations_with(arguments), _SHORT_PATIENCE)
+        return self.choose(arguments)(*arguments)
 
     @cached_property
-    def interpreted(self) -> Any:
+    def interpreted(self) -> Callable[..., Any]:
         """The kernel as plain Python, and all that it calls."""
         return twin(self._plain_func)
 
@@ -261,87 +227,187 @@ class Kernel:
         """The Numba function that Python calls."""
         return engine().standalone_function(self)
 
-    def choose(self, arguments: Any, operations: float, patience: float = _PATIENCE) -> Any:
+    def choose(self, arguments: tuple[Any, ...], ahead: float = 0.0, most: float = math.inf) -> Callable[..., Any]:
         """What to call for ``arguments``: compiled code if it is there or pays, else `Interpreted`.
 
         Parameters
         ----------
         arguments : tuple
             Arguments of the call to come.
-        operations : float
-            About how many operations on array entries it takes.
-        patience : float
-            Processor seconds to spend interpreted.
+        ahead, most : float
+            As in `pays`.
         """
-        kind = tuple(map(type_code, arguments))
-        code = self._code.get(kind)
+        types = tuple(map(type_code, arguments))
+        code = self._code.get(types)
         if code is not None:
             return code
-        if COMPILE == "never":
-            return Interpreted(self, kind, patience)
-        stored = not compiles_at_once() and self._is_stored(kind)
-        interpreted = Interpreted(self, kind, patience)
-        if not has_time(stored):
-            return interpreted
-        if is_small(operations) and not (compiles_at_once() or stored or interpreted.exhausted):
-            return interpreted
-        return self.compile(kind, arguments)
+        reason = self._reason(types, ahead, most)
+        return Interpreted(self, types) if reason is None else self.compile(types, arguments, reason)
 
-    def compile(self, kind: Any, arguments: Any) -> Any:
-        """Compiled code for arguments of a kind, loaded from the cache if it is there."""
-        if not compiles_at_once() and not self._is_stored(kind):
-            folder = cache_folder()
-            logger.info(
-                "compiling %s.%s: some seconds, once%s; `drsub-fast warmup` does it ahead, DRSUB_FAST_COMPILE=never "
-                "avoids it", self.__module__, self.__name__, f", stored in {folder}" if folder else "",
-            )  # fmt: skip
+    def _reason(self, types, ahead, most):
+        """Why compiled code is to be made or loaded, or None; no words where that was asked for, or takes no time."""
+        if COMPILE == "never":
+            return None
+        if compiles_at_once():
+            return "" if COMPILE == "now" or has_time(_SPARE * self._facts_of(types).cost) else None
+        if self._is_stored(types):
+            return "" if has_time(_LOAD_SECONDS if has_engine() else _FIRST_LOAD_SECONDS) else None
+        return self.pays(types, ahead, most)
+
+    def pays(self, types: Types, ahead: float = 0.0, most: float = math.inf) -> str | None:
+        """Why compiling pays, or None where it does not yet, or where there is no time.
+
+        Parameters
+        ----------
+        types : tuple
+            Types of the arguments.
+        ahead, most : float
+            Processor seconds as plain Python that are certainly ahead, and the most that this call has left.
+        """
+        if COMPILE != "auto":
+            return None
+        facts = self._facts_of(types)
+        spent, ahead = self.spent.get(types, 0.0), max(ahead, worth.series.ahead((self, types)))
+        if max(spent, ahead) < worth.LEAST:
+            return None
+        if ahead >= facts.cost:
+            reason = f"about {ahead:.0f} s of plain Python are ahead"
+        elif spent >= facts.cost and most >= _LEFT * facts.cost:
+            reason = f"{spent:.0f} s were spent on it as plain Python"
+        else:
+            return None
+        return reason if has_time(_SPARE * facts.cost) else None
+
+    def note(self, types: Types, seconds: float) -> None:
+        """Adds processor seconds as plain Python."""
+        facts = self._facts_of(types)
+        self.spent[types] = self.spent.get(types, 0.0) + seconds
+        worth.series.note((self, types), seconds)
+        if facts.name is not None and COMPILE == "auto":
+            worth.note_spent(facts.name, seconds)
+
+    def _facts_of(self, types):
+        facts = self._facts.get(types)
+        if facts is None:
+            facts = self._facts[types] = _Facts(self, types)
+            if facts.name is not None and COMPILE == "auto":
+                self.spent[types] = worth.record().spent.get(facts.name, 0.0)
+        return facts
+
+    def _is_stored(self, types):
+        """Whether the disk cache seemed to have code for arguments of these types when it was first asked."""
+        return self._facts_of(types).is_stored
+
+    def compile(self, types: Types, arguments: tuple[Any, ...], reason: str = "") -> Callable[..., Any]:
+        """Compiled code for arguments of these types, loaded from the cache if it is there.
+
+        ``reason`` says why, where nobody asked for it.
+        """
+        if self._is_stored(types):
+            return self._compile(types, arguments)
+        with _making:
+            if types not in self._code:
+                facts = self._facts_of(types)
+                if reason:
+                    self._say(facts.cost, reason)
+                began = time.thread_time()
+                self._compile(types, arguments)
+                if facts.name is not None:
+                    worth.note_compiled(facts.name, time.thread_time() - began, facts.size)
+            return self._code[types]
+
+    def _compile(self, types, arguments):
         with compiling():
-            code = self._code[kind] = engine().compile(self, arguments)
+            code = self._code[types] = engine().compile(self, arguments)
         self._dispatcher = self.standalone
         return code
 
-    def _is_stored(self, kind):
-        """Whether the disk cache seems to have code for arguments of a kind."""
-        text = key_text((tuple, *map(key_of, kind)))
-        return text is not None and store.holds(self.file_name("whole", text), self.__module__)
+    def _say(self, seconds, reason):
+        """One line that says what takes so long; of what is done sooner than it is read, for those who ask for it."""
+        folder = cache_folder()
+        kept = f"kept in {folder}" if folder else "not kept, since no folder can be written"
+        logger.log(
+            logging.INFO if seconds < _SAID_FROM else logging.WARNING,
+            "compiling %s.%s, about %.0f s, since %s: once, %s (`drsub-fast warmup` does it ahead, "
+            "DRSUB_FAST_COMPILE=never avoids it)", self.__module__, self.__name__, seconds, reason, kept,
+        )  # fmt: skip
 
-    def file_name(self, form: Any, text: str) -> Any:
+    def choose_around(self, family: Any, ahead: float = 0.0, most: float = math.inf) -> Callable[..., Any]:
+        """What to call for arguments that hold Python callables: all as plain Python until compiling the rest pays."""
+        types = (_AROUND, *family)
+        if COMPILE == "never":
+            return Interpreted(self, types)
+        if types not in self.entries:
+            reason = self._reason(types, ahead, most)
+            if reason is None:
+                return Interpreted(self, types)
+            if reason:
+                self._say(self._facts_of(types).cost, reason)
+            self.entries[types] = compiling()(outside(self))
+        return self.entries[types]
+
+    def entry(
+        self, family: Any, arguments: tuple[Any, ...], ahead: float = 0.0, most: float = math.inf
+    ) -> Callable[..., Any]:
+        """What to call for ``arguments``, found without looking at their types.
+
+        Finding the types of a dozen arrays takes longer than a small solve. ``family`` says what they are, by the
+        numbers of types (`type_code`); ``ahead`` and ``most`` are as in `pays`.
+        """
+        known = self.entries.get(family)
+        if known is None:
+            known = self.choose(arguments, ahead, most)
+            if not isinstance(known, Interpreted):
+                self.entries[family] = known
+        return known
+
+    def sources(self, classes: set[type]) -> str | None:
+        """Digest of the texts that its code is made of, for such classes of arguments; None if they cannot be told.
+
+        Those of the package are known by its files, others by what they say: the kernel, and those that are registered
+        for classes.
+        """
+        others = [] if is_known(self.__module__) else [self]
+        for cls in sorted((cls for cls in classes if not is_known(cls.__module__)), key=repr):
+            others += [table[cls] for _, table in _operations if cls in table]
+        digests = list(map(fingerprint, others))
+        return None if None in digests else " ".join([store.source_digest(self.__module__), *digests])
+
+    def file_name(self, form: str, text: str) -> str:
         """Name of the file that keeps its compiled code in a form, for a signature as text."""
         return store.file_name(self.__module__, self.__name__, self.py_func.__code__.co_firstlineno, form, text)
 
-    def choose_around(self, kind: Any, operations: Any) -> Any:
-        """What to call for arguments that hold Python callables: all as plain Python until compiling the rest pays."""
-        interpreted = Interpreted(self, kind, _PATIENCE)
-        if COMPILE == "never" or not has_time(False):
-            return interpreted
-        if is_small(operations) and not (compiles_at_once() or interpreted.exhausted):
-            return interpreted
-        return compiling()(plain(self))
 
-    def entry(self, kind: Any, arguments: Any, operations: Any) -> Any:
-        """What to call for ``arguments``, found without looking at their types.
-
-        Finding the types of a dozen arrays takes longer than a small solve. ``kind`` says what they are,
-        see `type_code`; ``operations`` as in `choose`.
-        """
-        known = self.entries.get(kind)
-        if known is None:
-            known = self.choose(arguments, operations)
-            if not isinstance(known, Interpreted):
-                self.entries[kind] = known
-                _compile_helpers()
-        return known
+#: In the place of the first type: arguments that hold Python callables.
+_AROUND = "around"
 
 
-def _compile_helpers():
-    if not has_time():
-        return
-    with compiling():
-        for (kernel, kind), count in list(_helpers.items()):
-            # Another thread may be at it, too.
-            if count < _OFTEN or _helpers.pop((kernel, kind), None) is None:
-                continue
-            kernel.compile(kind, tuple(example_of(key_of(code)) for code in kind))
+class _Facts:
+    """What is known of a kernel for arguments of certain types, as far as somebody asked."""
+
+    def __init__(self, kernel: Kernel, types: Types) -> None:
+        self._kernel, self.name = kernel, None
+        if types[:1] == (_AROUND,):
+            keys = [key_of(code) if isinstance(code, int) else (code,) for code in types[1:] if code is not None]
+        else:
+            keys = list(map(key_of, types))
+            text = key_text((tuple, *keys))
+            if text is not None:
+                self.name = kernel.file_name("whole", text)
+        self._classes = classes_in((tuple, *keys))
+
+    @cached_property
+    def size(self) -> int:
+        return worth.linked_size(self._kernel, self._classes)
+
+    @cached_property
+    def cost(self) -> float:
+        return worth.cost(self.name, self.size)
+
+    @cached_property
+    def is_stored(self) -> bool:
+        sources = None if self.name is None else self._kernel.sources(self._classes)
+        return sources is not None and store.holds(self.name, sources)
 
 
 def kernel(
@@ -380,33 +446,33 @@ def kernel(
     return decorate if function is None else decorate(function)
 
 
-_PLAIN = {}
+_OUTSIDE: dict[Kernel, Callable[..., Any]] = {}
 
 
-def plain(function: Any) -> Any:
-    """The same kernel as plain Python, for parameters that compiled code cannot take.
+def outside(function: Any) -> Any:
+    """The same kernel outside compiled code, for parameters that compiled code cannot take.
 
     A parameter class with a true attribute ``interpreted`` holds Python callables. Whatever kernel meets
     such parameters runs as plain Python in turn; the kernels it calls with arrays alone stay compiled.
     """
     if not isinstance(function, Kernel):
         return function
-    if function not in _PLAIN:
+    if function not in _OUTSIDE:
         source = function.py_func
         names = dict(source.__globals__)
-        _PLAIN[function] = types.FunctionType(
+        _OUTSIDE[function] = types.FunctionType(
             source.__code__, names, source.__name__, source.__defaults__, source.__closure__
         )
         for name in source.__code__.co_names:
             if isinstance(names.get(name), Kernel):
-                names[name] = _plain_where_needed(names[name])
-    return _PLAIN[function]
+                names[name] = _outside_where_needed(names[name])
+    return _OUTSIDE[function]
 
 
-def _plain_where_needed(function):
+def _outside_where_needed(function):
     def call(*args):
         interpreted = any(getattr(type(argument), "interpreted", False) for argument in args)
-        return plain(function)(*args) if interpreted else function(*args)
+        return outside(function)(*args) if interpreted else function(*args)
 
     return call
 

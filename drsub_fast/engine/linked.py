@@ -33,7 +33,7 @@ from numba.extending import intrinsic, lower_builtin, models, overload, register
 from drsub_fast.engine import store
 from drsub_fast.engine.cells import CELLS, Cell, call_by_cell, cell_of
 from drsub_fast.engine.jit import Kernel, call_alone, compiles_at_once
-from drsub_fast.engine.signatures import key_text
+from drsub_fast.engine.signatures import classes_in, key_text
 from drsub_fast.errors import UnsupportedError
 
 logger: logging.Logger = logging.getLogger("drsub_fast")
@@ -216,17 +216,19 @@ class _Cache:
         self._kernel = kernel
 
     def _file(self, signature):
-        """Name of the file for a signature, None if there is none, and the classes in it that were made at run time."""
+        """Name of the file for a signature, None if there is none, its sources, and its classes made at run time."""
         arguments = signature if isinstance(signature, tuple) else signature.args
-        text, classes = key_text((tuple, *map(_type_key, arguments))), list(_transient_classes(arguments))
+        key, classes = (tuple, *map(_type_key, arguments)), list(_transient_classes(arguments))
+        text, sources = key_text(key), self._kernel.sources(classes_in(key))
         # A user's function may raise, for which Numba needs what linked code does not keep.
-        kept = text is not None and not (classes and self.form == "linked")
-        return self._kernel.file_name(self.form, text) if kept else None, classes
+        if text is None or sources is None or (classes and self.form == "linked"):
+            return None, "", classes
+        return self._kernel.file_name(self.form, text), sources, classes
 
     def load_overload(self, signature, target_context):
         """The result of an earlier compilation, or None."""
-        name, classes = self._file(signature)
-        payload = None if name is None else store.load(name, self._kernel.__module__, _stamp())
+        name, sources, classes = self._file(signature)
+        payload = None if name is None else store.load(name, sources, _stamp())
         if payload is None:
             return None
         target_context.refresh()
@@ -247,7 +249,7 @@ class _Cache:
 
     def save_overload(self, signature, result):
         """Stores the result of a compilation."""
-        name, classes = self._file(signature)
+        name, sources, classes = self._file(signature)
         if name is None or result.lifted or result.library.has_dynamic_globals:
             return
         stream = io.BytesIO()
@@ -255,7 +257,7 @@ class _Cache:
         writer.classes = classes
         cells = [CELLS[name].described() for name in getattr(result.library, "cells", [])]
         writer.dump((cells, result._reduce()))
-        store.save(name, self._kernel.__module__, _stamp(), stream.getvalue())
+        store.save(name, sources, _stamp(), stream.getvalue())
 
     @staticmethod
     def rebuild(target_context, content):
@@ -355,7 +357,7 @@ class _StandaloneFunction(CPUDispatcher):
         # Numba's dispatcher comes here for types that it has no code for, and calls what it gets.
         if compiles_at_once():
             return super()._compile_for_args(*arguments)
-        return self._kernel.choose_call(arguments)
+        return self._kernel.choose(arguments)
 
 
 def linked_function(kernel: Any) -> Any:

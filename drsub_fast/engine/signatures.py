@@ -65,6 +65,13 @@ def key_text(key: Any) -> Any:
     return None if name is None or None in texts else f"{name}({', '.join(texts)})"
 
 
+def classes_in(key: Any) -> set[type]:
+    """The classes of tuples in a key."""
+    if isinstance(key, str) or not isinstance(key[0], type):
+        return set()
+    return {key[0]}.union(*map(classes_in, key[1:]))
+
+
 def example_of(key: Any) -> Any:
     """A small value of a type."""
     if isinstance(key, str):

@@ -1,9 +1,9 @@
 """Compiled kernels on disk: one file each, checked before anything in it is used.
 
-A file holds a line that says what it is, the digest of the sources it was compiled from, the digest of all else it
-depends on (compiler, processor), the digest of its contents, and the contents. It is written beside and renamed, so
-that processes may share a folder. Whatever is wrong with a file or folder (damaged, foreign, unreadable, full,
-read-only) costs the time to compile again, and is replaced where it can be.
+A file holds a line that says what it is, its own name, the digest of the sources it was compiled from, the digest of
+all else it depends on (compiler, processor), the digest of its contents, and the contents. It is written beside and
+renamed, so that processes may share a folder. Whatever is wrong with a file or folder (damaged, foreign, exchanged,
+unreadable, full, read-only) costs the time to compile again, and is replaced where it can be.
 
 The contents are code, so a folder serves only if no other user can write to it.
 """
@@ -26,7 +26,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 #: What is linked into kernels of other folders. None of it imports from a place outside the list.
 _SHARED = ("engine", "lp", "objectives", "sets", "solvers", "problems/orthant.py")
 
-_MAGIC = b"drsub_fast kernel 1\n"
+_MAGIC = b"drsub_fast kernel 2\n"
 
 
 @cache
@@ -45,15 +45,12 @@ def _digest_of(place):
 def source_digest(module: Any) -> Any:
     """Hash of the sources that a kernel of a module may link in, names included.
 
-    They are the shared folders and the module's own folder, or the file itself where it stands beside the folders.
-    An edit elsewhere (a figure, a subcommand) leaves the compiled code in force.
+    They are the shared folders and the module's own folder, or the file itself where it stands beside the folders; for
+    a user's module the whole package. An edit elsewhere (a figure, a subcommand) leaves the compiled code in force.
     """
-    own = module.removeprefix("drsub_fast.").partition(".")[0]
-    digest = hashlib.sha256()
-    for place in (*_SHARED, own, f"{own}.py"):
+    digest, own = hashlib.sha256(), module.removeprefix("drsub_fast.").partition(".")[0]
+    for place in (*_SHARED, own, f"{own}.py") if module.startswith("drsub_fast.") else ("",):
         digest.update(_digest_of(place))
-    if not module.startswith("drsub_fast."):  # a test's own kernels
-        digest.update(Path(sys.modules[module].__file__).read_bytes())
     return digest.hexdigest()
 
 
@@ -135,13 +132,13 @@ def file_name(module: Any, name: str, line: Any, form: Any, text: str) -> Any:
     return f"{module.removeprefix('drsub_fast.')}.{name}-{line}-{form}-{key}.kernel"
 
 
-def _header(module):
-    return _MAGIC + source_digest(module).encode() + b"\n"
+def _header(name, sources):
+    return _MAGIC + f"{name}\n{sources}\n".encode()
 
 
-def holds(name: str, module: Any) -> bool:
-    """Whether a folder has a file of this name that was compiled from the present sources."""
-    header = _header(module)
+def holds(name: str, sources: str) -> bool:
+    """Whether a folder has this file, compiled from the present sources."""
+    header = _header(name, sources)
     for folder in folders()[0]:
         with contextlib.suppress(OSError), open(folder / name, "rb") as stream:
             if stream.read(len(header)) == header:
@@ -149,9 +146,9 @@ def holds(name: str, module: Any) -> bool:
     return False
 
 
-def load(name: str, module: Any, stamp: Any) -> Any:
+def load(name: str, sources: str, stamp: str) -> bytes | None:
     """Contents of the file, or None."""
-    header = _header(module) + stamp.encode() + b"\n"
+    header = _header(name, sources) + stamp.encode() + b"\n"
     for folder in folders()[0]:
         path = folder / name
         try:
@@ -168,17 +165,22 @@ def load(name: str, module: Any, stamp: Any) -> Any:
     return None
 
 
-def save(name: str, module: Any, stamp: Any, payload: Any) -> None:
+def save(name: str, sources: str, stamp: str, payload: bytes) -> None:
     """Writes the file; where that fails, the next process compiles again."""
+    digest = hashlib.sha256(payload).hexdigest().encode()
+    _write(name, _header(name, sources) + stamp.encode() + b"\n" + digest + b"\n" + payload)
+
+
+def _write(name, content):
+    """Writes a file beside, and renames it."""
     folder = folders()[1]
     if folder is None:
         return
-    digest = hashlib.sha256(payload).hexdigest().encode()
     try:
         handle, beside = tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
         try:
             with open(handle, "wb") as stream:
-                stream.write(_header(module) + stamp.encode() + b"\n" + digest + b"\n" + payload)
+                stream.write(content)
             os.chmod(beside, 0o644)
             os.replace(beside, folder / name)
         except BaseException:
@@ -187,6 +189,40 @@ def save(name: str, module: Any, stamp: Any, payload: Any) -> None:
             raise
     except OSError as error:
         _say_unwritable(folder, error.strerror)
+
+
+def record_name() -> str:
+    """Name of the file of times, one for each kind of machine."""
+    return f"seconds-{sys.implementation.cache_tag}-{processor()}.txt"
+
+
+def read_record() -> bytes:
+    """What is written down of times on this machine, see `drsub_fast.engine.worth`."""
+    content = b""
+    for folder in folders()[0]:
+        with contextlib.suppress(OSError):
+            content += (folder / record_name()).read_bytes() + b"\n"
+    return content
+
+
+def extend_record(text: str) -> None:
+    """Adds lines to it, in one piece: other processes do, too."""
+    folder = folders()[1]
+    if folder is None or not text:
+        return
+    try:
+        handle = os.open(folder / record_name(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(handle, f"\n{text}".encode())
+        finally:
+            os.close(handle)
+    except OSError as error:
+        _say_unwritable(folder, error.strerror)
+
+
+def write_record(text: str) -> None:
+    """Writes it anew."""
+    _write(record_name(), text.encode())
 
 
 @cache

@@ -34,7 +34,7 @@ from drsub_fast.claims.gate import claims
 from drsub_fast.engine.clock import OutOfTime, now
 from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, PAUSED
 from drsub_fast.engine.interrupts import result_of, submit
-from drsub_fast.engine.jit import Interpreted, is_small
+from drsub_fast.engine.jit import Interpreted
 from drsub_fast.engine.threads import progress_bar, worker_count
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
@@ -68,6 +68,8 @@ _BLOCK = 2_000_000
 #: Operations that the default number of starts may take: about 0.1 s of compiled code, or 0.5 s of plain Python for
 #: problems that it may solve first. Which of them runs depends on earlier processes, and the answer must not.
 _BUDGET, _SMALL_BUDGET = 5e7, 2e6
+#: Operations of the first starts of problems that plain Python may solve first.
+_FEW_OPERATIONS = 5_000_000
 #: More starts than this pay for more than 48 variables only. On the paper's 247 quadratics with a known maximum 16
 #: starts lose more than 1e-4 on 4, 64 on none; of 2,000 random ones 16 starts lose it on 35, 64 on 3, 96 on 2.
 _MOST = 96
@@ -216,7 +218,8 @@ def multi_start(
     n_jobs = 1 if callback is not None else n_jobs
     try:
         starts.solve(n_jobs)
-        done, most = first_starts, starts.affordable() if n_starts is None else 0
+        done = first_starts
+        starts.most = most = starts.affordable() if n_starts is None else done
         while done < most and starts.stopped is None:
             wanted = starts_wanted(starts.n_maxima())
             if wanted <= done:
@@ -260,7 +263,9 @@ class _Starts:
             self.rows.points[-1] = extra
         # The rise of f is counted from its value at the set's own start, in all solves.
         self.base = run.f.value(run.x) if options["tol"] is None else math.nan
-        self.stopped, self.error, self.begun, self.at_hand = None, None, 0, 0
+        self.stopped, self.error, self.begun, self.most = None, None, 0, most
+        # Seconds as plain Python, by the loop as a whole.
+        self.seconds = 0.0
 
     def _unsolved(self, costs):
         """The rows of further starts, but for their traces."""
@@ -296,7 +301,7 @@ class _Starts:
         oracle = 8 * n if projects_by_kernel(P) else 4 * n * len(P.b) if isinstance(P, Polytope) else math.inf
         steps, calls = self.rows.counts.mean(axis=0)
         price = (steps + 1.0) * gradient + (calls + 1.0) * oracle
-        total = (_SMALL_BUDGET if is_small(self._operations(first)) else _BUDGET) / price
+        total = (_SMALL_BUDGET if self._operations(first) <= _FEW_OPERATIONS else _BUDGET) / price
         # A multiple, since interpreted and compiled solves may differ by a step.
         return min(int(total / first) * first, _most_starts(n))
 
@@ -308,7 +313,7 @@ class _Starts:
 
     def _solve_by_kernel(self, n_jobs, bar):
         first, last = self.begun, len(self.rows.codes)
-        self.begun, self.at_hand = last, last - first
+        self.begun = last
         block = max(1, _BLOCK // self.size[0])
         if n_jobs == 1:
             self._solve_blocks(iter(range(first, last, block)), block, last, bar)
@@ -337,8 +342,11 @@ class _Starts:
         def advance(s, last, k_max, steps):
             if isinstance(loop, Interpreted):
                 loop.arrays = floats, integers, *(array[s:last] for array in rows[1:6])
+            before = getattr(loop, "seconds", 0.0)
             with run.within_limit():
-                return loop(*arguments, k_max, steps, s, last)
+                s = loop(*arguments, k_max, steps, s, last)
+            self.seconds += getattr(loop, "seconds", 0.0) - before
+            return s
 
         s = 0
         try:
@@ -354,7 +362,7 @@ class _Starts:
                     if run.callback is None and (run.deadline is not None or not run.compiled):
                         steps = int(rows.counts[:, 0].sum() - done)
                         chunk = next_chunk(chunk, steps, now() - began, run.time_left())
-                    if isinstance(loop, Interpreted) and loop.exhausted:
+                    if isinstance(loop, Interpreted) and loop.pays(*self._ahead()):
                         loop = entry()
                     self._look_up(s, last, floats)
                 if self.stopped is not None:
@@ -377,16 +385,21 @@ class _Starts:
             rows.trace_value[s, k], rows.trace_gap[s, k] = rows.values[s], rows.gaps[s]
 
     def _entry(self, arguments):
-        """What to call for the loop: its compiled code, or plain Python where that is over sooner."""
+        """What to call for the loop: its compiled code, or plain Python until compiling pays."""
         run = self.run
-        kind = objective_kind(run.f)[2], set_kind(run.P, run.params)[2], type(arguments[2])
-        operations = self._operations(self.at_hand)
+        family = objective_kind(run.f)[2], set_kind(run.P, run.params)[2], type(arguments[2])
         if run.f.compiled:
-            loop = solve_starts.entry(kind, arguments, operations)
+            loop = solve_starts.entry(family, arguments, *self._ahead())
         else:
-            loop = solve_starts.choose_around(kind, operations)
+            loop = solve_starts.choose_around(family, *self._ahead())
         run.compiled = not isinstance(loop, Interpreted)
         return loop
+
+    def _ahead(self):
+        """Seconds of plain Python that the starts at hand still take, and at most with all that may follow."""
+        solved = np.count_nonzero(self.rows.codes != UNSOLVED)
+        pace = self.seconds / max(1, solved)
+        return pace * (len(self.rows.codes) - solved), pace * (self.most - solved) if solved else math.inf
 
     def _operations(self, n_starts):
         """About how many operations so many starts take."""

@@ -60,8 +60,11 @@ logger: logging.Logger = logging.getLogger("drsub_fast")
 # Floats in a cache line, and of a workspace from which on it is aligned.
 _LINE, _LARGE = 8, 8192
 
-# Steps of a long run, for the question whether it pays to compile it: most limits are never reached.
+# Steps of a long run, for what it costs: most limits are never reached.
 USUAL_STEPS = 100
+
+# Seconds that a time limit must leave for compiling the objective's value, beside a loop that has been.
+_VALUE_SECONDS = 5.0
 
 # Values that differ by this part of them are the same: one is from scratch, the other from step to step.
 _SAME = 1e-14
@@ -214,7 +217,7 @@ class Run:
                     if timed:
                         chunk = next_chunk(chunk, int(self.integers[K]) - k, now() - start, self.time_left())
                     k_stop = int(self.integers[K]) + chunk
-                if not self.compiled and run.exhausted:
+                if not self.compiled and run.pays(most=self._most_ahead(run.seconds)):
                     run = self._call(self._entry, loop, options, signature)
         except KeyboardInterrupt:
             return Status.INTERRUPTED
@@ -222,22 +225,26 @@ class Run:
             return Status.TIME_LIMIT
 
     def _entry(self, loop, options, arguments):
-        """What to call for the loop: its compiled code, or the loop as plain Python where that is over sooner."""
-        f, P, n = self.f, self.P, self.f.n
-        operations = min(self.max_iter, USUAL_STEPS) * (self.floats.size + n * n)
-        kind = objective_kind(f)[2], set_kind(P, self.params)[2], type(options)
+        """What to call for the loop: its compiled code, or the loop as plain Python until compiling pays."""
+        f, P = self.f, self.P
+        family = objective_kind(f)[2], set_kind(P, self.params)[2], type(options)
         if f.compiled:
-            known = kind in loop.entries
-            run = loop.entry(kind, arguments, operations)
-            if not known and kind in loop.entries and has_time():
+            known = family in loop.entries
+            run = loop.entry(family, arguments)
+            if not known and family in loop.entries and has_time(_VALUE_SECONDS):
                 with compiling():  # what `result` asks for
                     f.value(self.x)
         else:
-            run = loop.choose_around(kind, operations)
+            run = loop.choose_around(family)
         self.compiled = not isinstance(run, Interpreted)
         if not self.compiled:
             run.arrays = self.floats, self.integers, self.x
         return run
+
+    def _most_ahead(self, seconds):
+        """The most that the loop has left to do, in seconds, by what its steps so far took."""
+        k = int(self.integers[K])
+        return seconds * (self.max_iter - k) / k if k else math.inf
 
     def first_chunk(self, n_floats: Any, timed: Any) -> Any:
         """Steps between two looks at the clock and the keyboard: about 50 ms of work."""

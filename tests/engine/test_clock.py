@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
-from drsub_fast.engine import clock, jit
+from drsub_fast.engine import clock, jit, worth
 from drsub_fast.engine.clock import OutOfTime, is_limited, last_moment, require_time, thread_time_left, until, untimed
 from drsub_fast.engine.jit import Interpreted, kernel
 from drsub_fast.solvers import frank_wolfe
@@ -57,7 +57,7 @@ def test_limits_nest():
 def test_plain_python_gives_up_and_leaves_its_arrays_as_they_were(monkeypatch):
     monkeypatch.setattr(clock, "clock", Clock(1.0))
     out = np.zeros(100)
-    run = Interpreted(_walk, (), 1.0)
+    run = Interpreted(_walk, ())
     run.arrays = (out,)
     with until(40.0), pytest.raises(OutOfTime):
         run(out)
@@ -71,16 +71,18 @@ def test_plain_python_gives_up_and_leaves_its_arrays_as_they_were(monkeypatch):
 def test_nothing_is_compiled_that_the_limit_leaves_no_time_for(mode, limit, monkeypatch):
     compiled = []
 
-    def compile(kernel, kind, arguments):
+    def compile(kernel, types, arguments, reason):
         compiled.append(kernel)
         return lambda *given: kernel.interpreted(*given)
 
     monkeypatch.setattr(jit, "COMPILE", mode)
-    monkeypatch.setattr(jit, "_MANY_OPERATIONS", 0)  # so that compiling pays
-    monkeypatch.setattr(jit.Kernel, "_is_stored", lambda self, kind: False)
+    monkeypatch.setattr(worth, "cost", lambda name, size: 3.0)
+    monkeypatch.setattr(worth.series, "ahead", lambda key: 4.0)  # so that compiling pays
+    monkeypatch.setattr(jit.Kernel, "_is_stored", lambda self, types: False)
     monkeypatch.setattr(jit.Kernel, "compile", compile)
     monkeypatch.setattr(frank_wolfe.frank_wolfe_loop, "entries", {})
     monkeypatch.setattr(frank_wolfe.frank_wolfe_loop, "_code", {})
+    monkeypatch.setattr(frank_wolfe.frank_wolfe_loop, "_facts", {})
     r = ds.frank_wolfe(ds.Quadratic(-np.eye(2), np.ones(2)), ds.Box(np.ones(2)), max_iter=3, time_limit=limit)
     assert r.value > 0.9
     assert (frank_wolfe.frank_wolfe_loop in compiled) == (mode == "now" or limit != 5.0)
@@ -93,5 +95,7 @@ def test_nothing_is_compiled_that_the_limit_leaves_no_time_for(mode, limit, monk
 def test_stored_code_is_loaded_where_there_is_time(has_engine, limit, loads, monkeypatch):
     monkeypatch.setattr(jit, "COMPILE", "auto")
     monkeypatch.setattr(jit, "has_engine", lambda: has_engine)
+    monkeypatch.setattr(jit.Kernel, "_is_stored", lambda self, types: True)
+    monkeypatch.setattr(jit.Kernel, "compile", lambda self, types, arguments, reason: "loaded")
     with until(None if limit is None else clock.now() + limit):
-        assert jit.has_time(stored=True) == loads
+        assert (jit.kernel(lambda a: a).choose((1.0,)) == "loaded") == loads

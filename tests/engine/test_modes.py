@@ -7,17 +7,24 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
-from drsub_fast.engine import floats, jit
+from drsub_fast.engine import floats, jit, store, worth
+from drsub_fast.engine.signatures import type_code
 from drsub_fast.solvers.continuous_greedy import additive_loop
 
 
 @pytest.fixture
-def auto(monkeypatch):
-    """Interpreted first, in a process that may have compiled already: only kernels of this file are new to it."""
+def auto(monkeypatch, tmp_path):
+    """Interpreted first, from an empty cache, in a process that may have compiled other kernels already."""
     if jit.COMPILE == "never":
         pytest.skip("kernels are not compiled")
     monkeypatch.setattr(jit, "COMPILE", "auto")
-    monkeypatch.setattr(jit.Kernel, "_is_stored", lambda self, kind: False)
+    monkeypatch.setenv("DRSUB_FAST_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(worth, "_slowness", lambda: 1.0)
+    for known in (store.folders, worth.record):
+        known.cache_clear()
+    yield
+    for known in (store.folders, worth.record):
+        known.cache_clear()
 
 
 def _new_kernel():
@@ -30,41 +37,107 @@ def _new_kernel():
     return add_to_all
 
 
-def test_a_kernel_is_interpreted_until_it_has_taken_long(auto, caplog):
-    kernel, a = _new_kernel(), np.zeros(3)
-    arguments = a, 1.0
+ARGUMENTS = np.zeros(3), 1.0
+
+
+def _spent(kernel, seconds):
+    """The kernel, as if it had run as plain Python for so long."""
+    jit.Interpreted(kernel, tuple(map(type_code, ARGUMENTS))).count(seconds)
+    return kernel
+
+
+@pytest.mark.parametrize(("cost", "level"), [(3.0, logging.WARNING), (1.0, logging.INFO)])
+def test_a_kernel_is_interpreted_until_it_has_taken_what_compiling_takes(auto, caplog, monkeypatch, cost, level):
+    monkeypatch.setattr(worth, "cost", lambda name, size: cost)
+    kernel = _new_kernel()
     for _ in range(3):
-        run = kernel.choose(arguments, operations=10)
+        run = kernel.choose(ARGUMENTS)
         assert isinstance(run, jit.Interpreted)
-        assert run(*arguments) == 3
-    (kind,) = kernel.spent
-    kernel.spent[kind] = 1e3
+        assert run(*ARGUMENTS) == 3
+    assert isinstance(_spent(kernel, 0.9 * cost).choose(ARGUMENTS), jit.Interpreted)
     with caplog.at_level(logging.INFO, "drsub_fast"):
-        run = kernel.choose(arguments, operations=10)
+        run = _spent(kernel, 0.1 * cost).choose(ARGUMENTS)
     assert not isinstance(run, jit.Interpreted)
-    assert caplog.text.count("compiling") == 1
-    assert "drsub-fast warmup" in caplog.text
-    assert run(*arguments) == 3
-    assert kernel.choose((np.zeros(5), 2.0), operations=10) is run
-    np.testing.assert_array_equal(a, np.full(3, 4.0))
+    (said,) = caplog.records
+    assert said.levelno == level
+    for part in ("add_to_all", f"about {cost:.0f} s", "were spent", str(jit.cache_folder()), "drsub-fast warmup"):
+        assert part in said.message
+    assert "\n" not in said.message
+    assert run(*ARGUMENTS) == 3
+    assert kernel.choose((np.zeros(5), 2.0)) is run
+    assert worth.record().costs
 
 
-def test_a_call_that_takes_long_is_compiled_at_once(auto):
-    assert not isinstance(_new_kernel().choose((np.zeros(3), 1.0), operations=1e9), jit.Interpreted)
+def test_what_is_ahead_counts_and_what_a_call_has_left(auto):
+    kernel = _spent(_new_kernel(), 100.0)
+    assert isinstance(kernel.choose(ARGUMENTS, most=0.1), jit.Interpreted)
+    assert not isinstance(kernel.choose(ARGUMENTS, most=100.0), jit.Interpreted)
+    assert not isinstance(_new_kernel().choose(ARGUMENTS, ahead=100.0), jit.Interpreted)
+
+
+def test_problems_that_follow_are_work_ahead(auto):
+    kernel = _new_kernel()
+    assert isinstance(_spent(kernel, 0.1).choose(ARGUMENTS), jit.Interpreted)
+    with worth.series(1000) as following:
+        for _ in range(2):
+            following.begin_next()
+            _spent(kernel, 0.1)
+        with worth.series(1) as alone:
+            alone.begin_next()
+            assert isinstance(kernel.choose(ARGUMENTS), jit.Interpreted)
+        assert not isinstance(kernel.choose(ARGUMENTS), jit.Interpreted)
+
+
+def test_what_earlier_processes_spent_counts(auto):
+    _spent(_new_kernel(), 0.6)
+    worth.write_spent()
+    worth.record.cache_clear()
+    kernel = _new_kernel()
+    assert isinstance(kernel.choose(ARGUMENTS), jit.Interpreted)
+    assert not isinstance(_spent(kernel, 0.6).choose(ARGUMENTS), jit.Interpreted)
+    worth.write_spent()
+    worth.record.cache_clear()
+    (name,) = worth.record().costs
+    assert worth.record().spent[name] == 0.0  # it is compiled
+    assert worth.cost(name, 0) == worth.record().costs[name][0]
+
+
+@pytest.mark.parametrize("content", [
+    b"", b"\0\xff\n" * 9, b"spent nan a\nspent -1 a\nspent inf a\nspent 1e3\nspent\ncompiled 1 2\ncompiled x 2 a\n",
+    b"spent 1 2 a\ncompiled 1 b\n" + b"x" * 100_000,
+])  # fmt: skip
+def test_a_record_that_says_nothing_is_no_record(auto, content):
+    path = jit.cache_folder() / store.record_name()
+    path.write_bytes(content)
+    assert worth.record().spent == worth.record().costs == {}
+    worth.note_spent("b", 2.0)
+    worth.record.cache_clear()
+    assert worth.record().spent == {"b": 2.0}
+
+
+def test_a_long_record_is_summed_up(auto):
+    for _ in range(6000):
+        store.extend_record("spent 0.5 a\n")
+    store.extend_record("compiled 2.5 700 b\n")
+    before = worth.record()
+    assert (jit.cache_folder() / store.record_name()).stat().st_size < 100
+    worth.record.cache_clear()
+    assert worth.record().spent == before.spent == {"a": 3000.0, "b": 0.0}
+    assert worth.record().costs == {"b": (2.5, 700)}
 
 
 def test_kernels_are_compiled_where_that_is_asked_for(auto):
     kernel = _new_kernel()
     with jit.compiling():
         assert kernel(np.zeros(3), 1.0) == 3
-    assert not kernel.spent
+    assert not any(kernel.spent.values())
 
 
 def test_nothing_is_compiled_where_that_is_never_wanted(monkeypatch):
     monkeypatch.setattr(jit, "COMPILE", "never")
     kernel = _new_kernel()
     with jit.compiling():
-        assert isinstance(kernel.choose((np.zeros(3), 1.0), operations=1e12), jit.Interpreted)
+        assert isinstance(kernel.choose(ARGUMENTS, ahead=1e12), jit.Interpreted)
 
 
 def test_an_interrupted_call_leaves_its_arrays_as_they_were():
@@ -77,7 +150,7 @@ def test_an_interrupted_call_leaves_its_arrays_as_they_were():
         raise KeyboardInterrupt
 
     a = np.zeros(2)
-    run = jit.Interpreted(half_done, "kind", 1.0)
+    run = jit.Interpreted(half_done, ())
     run.arrays = (a,)
     with pytest.raises(KeyboardInterrupt):
         run(a, stop)
@@ -98,10 +171,11 @@ def test_a_run_changes_over_on_the_way_with_the_same_answer(monkeypatch):
         compiled = ds.nonmonotone_frank_wolfe(f, P)
     chosen, choose = [], additive_loop.entry
 
-    def first_interpreted(kind, arguments, operations):
+    def first_interpreted(family, arguments):
         if chosen:
-            return choose(kind, arguments, operations)
-        chosen.append(jit.Interpreted(additive_loop, kind, -1.0))
+            return choose(family, arguments)
+        chosen.append(jit.Interpreted(additive_loop, tuple(map(type_code, arguments))))
+        chosen[0].pays = lambda most: True
         return chosen[0]
 
     monkeypatch.setattr(jit, "COMPILE", "auto")

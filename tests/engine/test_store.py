@@ -10,7 +10,7 @@ import pytest
 
 from drsub_fast.engine import store
 
-MODULE, STAMP, NAME = "drsub_fast.engine.vector", "f" * 64, "a.kernel"
+SOURCES, STAMP, NAME = "e" * 64, "f" * 64, "a.kernel"
 
 
 @pytest.fixture
@@ -22,47 +22,46 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_what_is_stored_is_found(folder):
-    assert not store.holds(NAME, MODULE)
-    assert store.load(NAME, MODULE, STAMP) is None
-    store.save(NAME, MODULE, STAMP, b"code")
-    assert store.holds(NAME, MODULE)
-    assert store.load(NAME, MODULE, STAMP) == b"code"
+    assert not store.holds(NAME, SOURCES)
+    assert store.load(NAME, SOURCES, STAMP) is None
+    store.save(NAME, SOURCES, STAMP, b"code")
+    assert store.holds(NAME, SOURCES)
+    assert store.load(NAME, SOURCES, STAMP) == b"code"
     assert [path.name for path in folder.iterdir()] == [NAME]
 
 
-def test_code_of_another_compiler_or_of_other_sources_is_not_used(folder, monkeypatch):
-    store.save(NAME, MODULE, STAMP, b"code")
-    assert store.load(NAME, MODULE, "0" * 64) is None
-    monkeypatch.setattr(store, "source_digest", lambda module: "0" * 64)
-    assert not store.holds(NAME, MODULE)
-    assert store.load(NAME, MODULE, STAMP) is None
+def test_code_of_another_compiler_or_of_other_sources_is_not_used(folder):
+    store.save(NAME, SOURCES, STAMP, b"code")
+    assert store.load(NAME, SOURCES, "0" * 64) is None
+    assert not store.holds(NAME, "0" * 64)
+    assert store.load(NAME, "0" * 64, STAMP) is None
 
 
 def test_no_flipped_bit_and_no_missing_byte_reaches_the_loader(folder):
-    store.save(NAME, MODULE, STAMP, bytes(range(256)))
+    store.save(NAME, SOURCES, STAMP, bytes(range(256)))
     path = folder / NAME
     whole = path.read_bytes()
     for place in range(0, len(whole), 7):
         damaged = bytearray(whole)
         damaged[place] ^= 1 << place % 8
         path.write_bytes(damaged)
-        assert store.load(NAME, MODULE, STAMP) is None
+        assert store.load(NAME, SOURCES, STAMP) is None
     for length in (0, 1, 20, 100, len(whole) - 1):
         path.write_bytes(whole[:length])
-        assert store.load(NAME, MODULE, STAMP) is None
+        assert store.load(NAME, SOURCES, STAMP) is None
     path.write_bytes(b"something else")
-    assert store.load(NAME, MODULE, STAMP) is None
-    store.save(NAME, MODULE, STAMP, b"new")
-    assert store.load(NAME, MODULE, STAMP) == b"new"
+    assert store.load(NAME, SOURCES, STAMP) is None
+    store.save(NAME, SOURCES, STAMP, b"new")
+    assert store.load(NAME, SOURCES, STAMP) == b"new"
 
 
 def test_a_folder_in_the_place_of_a_file_is_left_alone(folder, caplog):
     store.folders()
     (folder / NAME).mkdir()
     with caplog.at_level(logging.WARNING, "drsub_fast"):
-        store.save(NAME, MODULE, STAMP, b"code")
+        store.save(NAME, SOURCES, STAMP, b"code")
     assert "cannot be stored" in caplog.text
-    assert store.load(NAME, MODULE, STAMP) is None
+    assert store.load(NAME, SOURCES, STAMP) is None
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(folder, caplog, monkeypatch):
@@ -72,8 +71,8 @@ def test_a_full_disk_is_said_and_leaves_nothing(folder, caplog, monkeypatch):
     store.folders()
     monkeypatch.setattr(os, "replace", full)
     with caplog.at_level(logging.WARNING, "drsub_fast"):
-        store.save(NAME, MODULE, STAMP, b"code")
-        store.save(NAME, MODULE, STAMP, b"code")
+        store.save(NAME, SOURCES, STAMP, b"code")
+        store.save(NAME, SOURCES, STAMP, b"code")
     assert caplog.text.count("cannot be stored") == 1  # not once a kernel
     assert "No space left on device" in caplog.text
     assert list(folder.iterdir()) == []
@@ -83,22 +82,22 @@ def test_a_full_disk_is_said_and_leaves_nothing(folder, caplog, monkeypatch):
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
 def test_a_folder_that_others_can_write_to_is_not_used(folder, caplog, monkeypatch, tmp_path, mode):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
-    store.save(NAME, MODULE, STAMP, b"code")
+    store.save(NAME, SOURCES, STAMP, b"code")
     folder.chmod(mode)
     store.folders.cache_clear()
     with caplog.at_level(logging.WARNING, "drsub_fast"):
-        assert store.load(NAME, MODULE, STAMP) is None
+        assert store.load(NAME, SOURCES, STAMP) is None
     assert "other users can write there" in caplog.text
     assert folder not in store.folders()[0]
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions of POSIX")
 def test_a_file_that_others_can_write_to_is_not_loaded(folder):
-    store.save(NAME, MODULE, STAMP, b"code")
+    store.save(NAME, SOURCES, STAMP, b"code")
     (folder / NAME).chmod(0o666)
-    assert store.load(NAME, MODULE, STAMP) is None
-    store.save(NAME, MODULE, STAMP, b"code")
-    assert store.load(NAME, MODULE, STAMP) == b"code"
+    assert store.load(NAME, SOURCES, STAMP) is None
+    store.save(NAME, SOURCES, STAMP, b"code")
+    assert store.load(NAME, SOURCES, STAMP) == b"code"
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions of POSIX")
@@ -111,7 +110,11 @@ def test_a_folder_below_one_that_everybody_can_write_to_is_not_used(folder, tmp_
 
 
 def test_names_tell_signatures_and_forms_apart():
-    names = {store.file_name(MODULE, "dot", 7, form, text) for form in ("linked", "whole") for text in ("a", "b")}
+    names = {
+        store.file_name("drsub_fast.engine.vector", "dot", 7, form, text)
+        for form in ("linked", "whole")
+        for text in ("a", "b")
+    }
     assert len(names) == 4
 
 
@@ -150,12 +153,13 @@ def test_a_damaged_file_costs_time_not_the_answer(folder, damage):
     (path,) = folder.glob("*.kernel")
     sound = path.read_bytes()
     if damage == "pickle":  # whole, but not what the loader expects
-        magic, sources, stamp, *_ = sound.split(b"\n")
+        magic, name, sources, stamp, *_ = sound.split(b"\n")
         path.unlink()
         store.folders()
-        store.save(path.name, MODULE, stamp.decode(), b"no pickle")
+        store.save(path.name, sources.decode(), stamp.decode(), b"no pickle")
         assert magic.startswith(b"drsub_fast kernel")
-        assert sources.decode() == store.source_digest(MODULE)
+        assert name.decode() == path.name
+        assert sources.decode() == store.source_digest("drsub_fast.engine.vector")
     else:
         DAMAGE[damage](path)
     assert _answer(_run(folder))[0] == "3.0\n"
@@ -166,4 +170,4 @@ def test_eight_processes_share_an_empty_folder(folder):
     with contextlib.ExitStack() as stack:
         processes = [stack.enter_context(_run(folder)) for _ in range(8)]
         assert [_answer(process) for process in processes] == [("3.0\n", "")] * 8
-    assert [path.suffix for path in folder.iterdir()] == [".kernel"]
+    assert sorted(path.suffix for path in folder.iterdir()) == [".kernel", ".txt"]
