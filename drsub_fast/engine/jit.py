@@ -22,14 +22,11 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from drsub_fast.engine import store, worth
-from drsub_fast.engine.alarm import alarm, no_alarm
-from drsub_fast.engine.clock import OutOfTime, is_limited, thread_time_left
+from drsub_fast.engine.clock import is_limited, thread_time_left
 from drsub_fast.engine.fingerprints import fingerprint, is_known
-from drsub_fast.engine.signatures import classes_in, key_of, key_text, type_code
-from drsub_fast.engine.twins import twin
+from drsub_fast.engine.interpreted import Interpreted, twin
+from drsub_fast.engine.signatures import Types, classes_in, key_of, key_text, type_code
 
 logger: logging.Logger = logging.getLogger("drsub_fast")
 
@@ -55,9 +52,6 @@ _state = threading.local()
 
 #: Held while code is made, so that other threads wait for it instead of making it again.
 _making = threading.RLock()
-
-#: Types of the arguments of a call, each by its number: see `type_code`.
-Types = tuple[Any, ...]
 
 
 def cache_folder() -> Any:
@@ -104,73 +98,6 @@ def has_engine() -> bool:
 def has_time(seconds: float) -> bool:
     """Whether the time limit of this thread leaves so many seconds for compiling or loading."""
     return COMPILE == "now" or not is_limited() or thread_time_left() >= seconds
-
-
-class Interpreted:
-    """A kernel as plain Python, timed: what it takes counts towards compiling it.
-
-    Attributes
-    ----------
-    seconds : float
-        Processor seconds of its calls so far.
-    arrays : tuple of ndarray
-        Arguments that Ctrl-C or the end of the time must not leave half-written: they get back what they were before
-        the call.
-    """
-
-    def __init__(self, kernel: "Kernel", types: Types) -> None:
-        self._kernel, self._types = kernel, types
-        self.seconds = 0.0
-        self.arrays: tuple[np.ndarray, ...] = ()
-
-    def __call__(self, *arguments: Any) -> Any:
-        kept = [array.copy() for array in self.arrays]
-        before = getattr(_state, "errors", None)
-        _state.errors, _state.outside, began = before or np.geterr(), 0.0, time.thread_time()
-        try:
-            with np.errstate(all="ignore"), alarm():
-                return self._kernel.interpreted(*arguments)
-        except (KeyboardInterrupt, OutOfTime):
-            for array, values in zip(self.arrays, kept, strict=True):
-                array[:] = values
-            raise
-        finally:
-            self.count(time.thread_time() - began - _state.outside)
-            _state.errors = before
-
-    def count(self, seconds: float) -> None:
-        """Adds processor seconds."""
-        self.seconds += seconds
-        self._kernel.note(self._types, seconds)
-
-    @contextmanager
-    def counted(self) -> Generator[None, None, None]:
-        """A context of code that runs in the kernel's place."""
-        began = time.thread_time()
-        try:
-            yield
-        finally:
-            self.count(time.thread_time() - began)
-
-    def pays(self, ahead: float = 0.0, most: float = math.inf) -> bool:
-        """Whether compiled code had better do the rest, see `Kernel.pays`."""
-        return self._kernel.pays(self._types, ahead, most) is not None
-
-
-def call_outside(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a user's function from a kernel that runs as plain Python.
-
-    It handles floating-point errors as the user has asked numpy to, and its time does not count as the kernel's.
-    """
-    errors = getattr(_state, "errors", None)
-    if errors is None:
-        return function(*arguments)
-    began = time.thread_time()
-    try:
-        with np.errstate(**errors), no_alarm():
-            return function(*arguments)
-    finally:
-        _state.outside += time.thread_time() - began
 
 
 class Kernel:

@@ -30,6 +30,9 @@ def type_key(value: Any) -> Any:
     return "numba", numba.typeof(value)
 
 
+#: Types of the arguments of a call, each by its number: see `type_code`.
+Types = tuple[Any, ...]
+
 #: Numbers of the keys in use, and the reverse.
 _CODES, _KEYS = {}, []
 

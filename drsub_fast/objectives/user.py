@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_function, as_known
 from drsub_fast.engine.fingerprints import fingerprint
-from drsub_fast.engine.jit import COMPILE, call_outside, kernel
+from drsub_fast.engine.interpreted import call_outside
+from drsub_fast.engine.jit import COMPILE, kernel
 from drsub_fast.engine.signatures import is_jitted
 from drsub_fast.objectives.base import Objective, register_objective
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
-from drsub_fast.engine import floats, jit, store, worth
+from drsub_fast.engine import jit, store, worth
+from drsub_fast.engine.interpreted import floats
 from drsub_fast.engine.signatures import type_code
 from drsub_fast.solvers.continuous_greedy import additive_loop
 

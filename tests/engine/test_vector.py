@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from drsub_fast.engine import vector
-from drsub_fast.engine.twins import twin
+from drsub_fast.engine.interpreted import twin
 from drsub_fast.lp import residuals, tableau
 from drsub_fast.sets.polytope import blank_params
 from drsub_fast.solvers import atoms as store
