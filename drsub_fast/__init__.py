@@ -19,7 +19,8 @@ True
 - *Functions*: those of the first table below; your own by `CallableObjective` and `CompiledObjective`.
 - *Sets*: those of the second table below; other orthants by `to_orthant`.
 - *Bounds*: `drsub_fast.certificates`, `constants`, `nonmonotone_bound`, `two_phase_bound`, `frank_wolfe_gap_bound`.
-- *Sets of items*: `map_dpp`, `greedy_map`, `greedy`, `exact_map`, `round_solution`, `improve_set`, `ItemSelector`.
+- *Sets of items*: `greedy_map`, `greedy_map_stacked`, `map_dpp`, `greedy`, `exact_map`, `round_solution`,
+  `improve_set`, `ItemSelector`.
 - *Batches and files*: `maximize_stacked`, `maximize_many`, `maximize_iter`, `read_problem`, `write_problem`,
   `write_result`, `write_results`, `scipy_method`.
 - *The paper's experiments*: `drsub_fast.instances`, `drsub_fast.experiments`, and `drsub_fast.reference`, the methods
@@ -45,6 +46,7 @@ from typing import TYPE_CHECKING
 from drsub_fast import certificates, instances, reference
 from drsub_fast._kinds import OBJECTIVES, SETS, public_names, with_tables
 from drsub_fast.apriori import Constants, constants, frank_wolfe_gap_bound, nonmonotone_bound, two_phase_bound
+from drsub_fast.batch.choices import StackedChoices, greedy_map_stacked
 from drsub_fast.batch.many import maximize_iter, maximize_many
 from drsub_fast.batch.stacked import StackedResult, maximize_stacked
 from drsub_fast.batch.tables import write_results
@@ -125,6 +127,7 @@ __all__ = [
     "OrthantProblem",
     "Result",
     "RoundedSet",
+    "StackedChoices",
     "StackedResult",
     "Status",
     "Trace",
@@ -138,6 +141,7 @@ __all__ = [
     "global_minimum",
     "greedy",
     "greedy_map",
+    "greedy_map_stacked",
     "improve_set",
     "infer_signs",
     "instances",

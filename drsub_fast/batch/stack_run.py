@@ -57,6 +57,15 @@ class Turns:
             part, self.remaining = self.remaining[:size], self.remaining[size:]
             return part or None
 
+    def take(self, solve: Any) -> None:
+        """One worker: ``solve(range)`` for one range after the other, sized by the time that they take."""
+        size = 1
+        while (part := self.next_range(size)) is not None:
+            began = time.perf_counter()
+            solve(part)
+            spent = max(time.perf_counter() - began, 1e-7)
+            size = max(1, min(16 * size, int(_TURN * len(part) / spent)))
+
     def stop(self, error: Any = None) -> None:
         """Hands out nothing more."""
         with self.lock:
@@ -237,18 +246,18 @@ class Batch:
 
     def work(self, turns: Any, bar: Any) -> None:
         """One worker: takes ranges until none is left."""
-        worker, size = None, 1
-        while (part := turns.next_range(size)) is not None:
+        worker = None
+
+        def solve(part):
+            nonlocal worker
             worker, self._left = worker or self.worker(), len(turns.remaining) + len(part)
-            began = time.perf_counter()
-            try:
-                self.solve(worker, part)
-            except _Failure as failure:
-                turns.stop(failure)
-                return
-            spent = max(time.perf_counter() - began, 1e-7)
-            size = max(1, min(16 * size, int(_TURN * len(part) / spent)))
+            self.solve(worker, part)
             bar(len(part))
+
+        try:
+            turns.take(solve)
+        except _Failure as failure:
+            turns.stop(failure)
 
     def close(self) -> None:
         """Marks what was not solved as interrupted."""

@@ -130,15 +130,7 @@ class StackedResult(Record):
 
     def status_names(self) -> np.ndarray:
         """Name of the status of each problem."""
-        names = np.empty(len(self), f"U{max(len(status.name) for status in Status)}")
-        # Enumerations are slow to hash and to name: one comparison of the array for each that occurs.
-        rest = np.ones(len(self), bool)
-        while rest.any():
-            status = self.status[rest.argmax()]
-            which = self.status == status
-            names[which] = status.name
-            rest &= ~which
-        return names
+        return names_of(self.status)
 
     def __getitem__(self, index: Any) -> Any:
         rows = [getattr(self, name)[index] for name in self._ROWS]
@@ -176,6 +168,17 @@ class StackedResult(Record):
 
     def _repr_html_(self) -> str:
         return as_html(*self._table())
+
+
+def names_of(status: Any) -> np.ndarray:
+    """Names of the members of an array of `Status`."""
+    names, rest = np.empty(len(status), f"U{max(len(member.name) for member in Status)}"), np.ones(len(status), bool)
+    # Enumerations are slow to hash and to name: one comparison of the array for each that occurs.
+    while rest.any():
+        which = status == status[rest.argmax()]
+        names[which] = status[rest.argmax()].name
+        rest &= ~which
+    return names
 
 
 def unsolved_stack(count: Any, n: int, max_iter: Any, method: Any, n_starts: int = 1) -> Any:

@@ -20,6 +20,7 @@ L and says so. Where a number of items must be reached, it begins anew among the
 chosen).
 """
 
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +30,7 @@ from scipy.linalg import solve_triangular
 from drsub_fast._checks import as_flag
 from drsub_fast.discrete.bounds import hadamard_bound
 from drsub_fast.discrete.dependence import DEPENDENT, NEARLY_SINGULAR, gain_floor
+from drsub_fast.discrete.few_items import choose_few
 from drsub_fast.discrete.item_set import MapResult, gains_in_order
 from drsub_fast.discrete.lazy import ALIKE, FULL, INDEFINITE, NO_GAIN, RANK, lazy_choice
 from drsub_fast.discrete.packing import as_packing
@@ -213,9 +215,14 @@ def exactly(kernel: Any, family: Any, size: Any) -> Any:
             family.add(load, new[0])
         rank = min(rank, items.size if items.size else new.size)
         items = np.concatenate([items, new])
-    if rank < size:
-        return items, f"no more than {rank} items are independent, so the determinant is 0"
-    return items, f"{size} items, as asked"
+    return items, size_message(size, rank)
+
+
+def size_message(size: int, independent: int) -> str:
+    """What is said of exactly ``size`` items."""
+    if independent < size:
+        return f"no more than {independent} items are independent, so the determinant is 0"
+    return f"{size} items, as asked"
 
 
 def as_item_kernel(
@@ -302,10 +309,25 @@ def greedy_map(
     >>> r.items, round(r.value, 3)
     (array([0, 2]), 2.079)
     """
+    full = as_flag(full, "full")
+    few = choose_few(L, features, quality, similarity, gamma, constraint, size, full)
+    if few is not None:
+        return _result_of(few, constraint, size)
     kernel = as_item_kernel(L, features, quality, similarity, gamma)
     family = as_packing(constraint, kernel.n, size)
-    items, message = choose(kernel, family, size, as_flag(full, "full"))
+    items, message = choose(kernel, family, size, full)
     return MapResult(items=items, order=items, **described(kernel, family, items, size, message))
+
+
+def _result_of(few, constraint, size):
+    """The result of a choice by one kernel call."""
+    family = as_packing(constraint, few.diagonal.size, size)
+    if size is None:
+        message = _with_count(_MESSAGES[few.reason], few.items.size, family.most)
+    else:
+        message = size_message(size, few.independent)
+    bound = max(hadamard_bound(SimpleNamespace(n=few.diagonal.size, diagonal=few.diagonal), family, size), few.value)
+    return MapResult(few.items, few.value, few.gains, few.items, bound, message)
 
 
 def choose(kernel: Any, family: Any, size: Any = None, full: bool = False) -> Any:
@@ -328,7 +350,10 @@ def described(kernel: Any, family: Any, items: Any, size: Any, message: Any, bou
     gains = gains_in_order(kernel, items)
     value = float(gains.sum())
     bound = hadamard_bound(kernel, family, size) if bound is None else bound
-    most = family.most
-    if size is None and items.size < most and message == _MESSAGES[NO_GAIN]:
-        message = f"{items.size} of at most {most} items: {message}"
+    if size is None:
+        message = _with_count(message, items.size, family.most)
     return {"value": value, "gains": gains, "bound": max(bound, value), "message": message}
+
+
+def _with_count(message, count, most):
+    return f"{count} of at most {most} items: {message}" if count < most and message == _MESSAGES[NO_GAIN] else message

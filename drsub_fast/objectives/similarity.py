@@ -26,7 +26,7 @@ from drsub_fast._checks import as_real, as_sparse, as_vector, as_view, entry, on
 SIMILARITIES = ("cosine", "inner", "rbf")
 
 #: Asymmetry of a kernel, relative to its largest entry, that counts as rounding.
-_SKEW = 1e-10
+SKEW = 1e-10
 #: Entries of a row that was read which are compared with those of the column: all up to this n, beyond it as many as
 #: the second number says, evenly spread, and those of all rows read. A column is a cache miss an entry: all of them
 #: would double the time of 50 greedy choices at n = 8000.
@@ -200,7 +200,7 @@ class MatrixKernel(ItemKernel):
             i, j = np.argwhere(bad)[0]
             wrong = (items[i], others[j]) if not np.isfinite(rows[i, j]) else (others[j], items[i])
             raise ValueError(f"{entry('L', wrong)} = {self.L[wrong]} is not finite")
-        if skew.max(initial=0.0) > _SKEW * max(self.diagonal.max(), 1e-300):
+        if skew.max(initial=0.0) > SKEW * max(self.diagonal.max(), 1e-300):
             i, j = np.unravel_index(int(skew.argmax()), skew.shape)
             raise ValueError(
                 f"L is not symmetric: {entry('L', (items[i], others[j]))} = {rows[i, j]:g} but "

@@ -243,10 +243,10 @@ def test_of_equal_items_the_lazy_kernel_takes_the_first(by_kernel):
 def test_choices_in_numpy_count_towards_compiling(monkeypatch):
     monkeypatch.setattr(jit, "COMPILE", "never")
     monkeypatch.setattr(lazy._choose, "spent", {})
-    ds.greedy_map(np.eye(1024), size=40)
+    ds.greedy_map(np.eye(1100), size=40)
     (seconds,) = lazy._choose.spent.values()
     assert seconds > 0.0
-    ds.greedy_map(np.eye(1024), size=40)
+    ds.greedy_map(np.eye(1100), size=40)
     assert lazy._choose.spent.popitem()[1] > seconds
 
 

@@ -1,0 +1,160 @@
+"""Greedy choices by one kernel call: users' arrays made into the arguments of `drsub_fast.discrete.choice`."""
+
+import math
+import threading
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+
+from drsub_fast._checks import as_array, as_count, as_vector
+from drsub_fast.discrete.choice import (
+    COSINE,
+    INNER,
+    MATRIX,
+    RBF,
+    STATES,
+    Choices,
+    Rule,
+    Users,
+    choose_stack,
+    scratch_size,
+)  # fmt: skip
+from drsub_fast.discrete.dependence import DEPENDENT, NEARLY_SINGULAR
+from drsub_fast.discrete.lazy import BAD
+from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.sets.partition import PartitionMatroid
+
+#: Most items that one call chooses from.
+MOST_ITEMS = 1023
+
+#: What similarities are to the kernel.
+KINDS = {"cosine": COSINE, "inner": INNER, "rbf": RBF}
+
+NO_QUALITY, NO_LABELS = np.empty(0), np.empty(0, np.int64)
+#: Exactly as many items as asked for.
+EXACTLY = Rule(-1.0, NEARLY_SINGULAR, True)
+
+_kept = threading.local()
+
+
+class Chosen(NamedTuple):
+    """A choice: items and gains in order, log det, how many are independent, why it ended, and L_ii of all items."""
+
+    items: Any
+    gains: Any
+    value: float
+    independent: int
+    reason: int
+    diagonal: Any
+
+
+def choose_few(
+    L: Any, features: Any, quality: Any, similarity: Any, gamma: Any, constraint: Any, size: Any, full: bool
+) -> Chosen | None:
+    """The greedy choice for the arguments of `greedy_map`, or None where one kernel call does not make it.
+
+    That is for many items, sparse data, most sets, and all that is to be refused.
+    """
+    users = _user(L, features, quality, similarity, gamma)
+    if users is None:
+        return None
+    n = len(users.data)
+    most, rule = size, EXACTLY
+    if size is None:
+        most, rule = n, Rule(-1.0 if full else 1.0, DEPENDENT, False)
+    if isinstance(constraint, PartitionMatroid) and constraint.n == n:
+        users = users._replace(**group_limits(constraint))
+    elif constraint is not None:
+        if size is not None or type(constraint) is not int:
+            return None
+        most = min(constraint, n)
+    elif size is None:
+        return None
+    most = as_count(most, "size", lower=1) if most != 0 else 0
+    if not 1 <= most <= n:
+        return None
+    choices = new_choices(1, most, n)
+    run_choices(users, np.zeros(1, np.int64), np.full(1, n), rule, choices)
+    code, count, independent = choices.state[0].tolist()
+    if code == BAD or (rule.exact and count < most):
+        return None
+    return Chosen(
+        choices.items[0, :count], choices.gains[0, :count], float(choices.value[0]), independent, code,
+        choices.diagonal,
+    )  # fmt: skip
+
+
+def _user(L, features, quality, similarity, gamma):
+    """The arguments as one user, or None."""
+    data = features if L is None else L
+    if (L is None) == (features is None) or isinstance(data, Softmax) or scipy.sparse.issparse(data):
+        return None
+    if type(data) is np.ndarray and data.shape[:1] > (MOST_ITEMS,):
+        return None
+    kind = MATRIX if features is None else KINDS.get(similarity)
+    if kind is None or (gamma is not None and (kind != RBF or type(gamma) is not float or not 0.0 < gamma < math.inf)):
+        return None
+    data = as_rows(data, "L" if features is None else "features", features is None)
+    n, d = data.shape
+    if not 1 <= n <= MOST_ITEMS or not d or (kind == MATRIX and (n != d or quality is not None)):
+        return None
+    return Users(kind, math.nan if gamma is None else gamma, data, as_quality(quality, n), NO_LABELS, NO_LABELS)
+
+
+def as_rows(data: Any, name: str, is_symmetric: bool = False) -> Any:
+    """A matrix as compiled code reads it: the caller's own array where it is one; entries of that are unchecked."""
+    if type(data) is not np.ndarray or data.dtype != np.float64 or data.ndim != 2:
+        return as_array(data, name, 2)
+    if is_symmetric and not data.flags.c_contiguous:
+        data = data.T
+    return np.require(data, requirements=("C", "A", "W"))
+
+
+def as_quality(quality: Any, n: int) -> Any:
+    """Qualities as compiled code reads them; none where they are 1. Entries of an array of float64 are unchecked."""
+    if quality is None:
+        return NO_QUALITY
+    if type(quality) is not np.ndarray or quality.dtype != np.float64 or quality.shape != (n,):
+        return as_vector(quality, "quality", n=n, lower=0.0)
+    return np.require(quality, requirements=("C", "A", "W"))
+
+
+def group_limits(P: PartitionMatroid) -> dict[str, Any]:
+    """The groups of items and how many of each are allowed; those that are not allowed are a group of their own."""
+    limits = np.floor(P.capacities * (1.0 + 1e-10)).clip(0.0, P.n).astype(np.int64)
+    groups = np.where(P.upper >= 1.0 - 1e-9, P.groups, limits.size)
+    return {"groups": groups, "limits": np.append(limits, 0)}
+
+
+def new_choices(count: int, size: int, n: int) -> Choices:
+    """Room for the choices of ``count`` users of at most n items."""
+    return Choices(
+        np.empty((count, size), np.int64), np.empty((count, size)), np.empty(count),
+        np.empty((count, STATES), np.int64), np.empty(n),
+    )  # fmt: skip
+
+
+#: Of the arguments of `choose_stack`: they have the same types in all calls.
+_FAMILY = "users"
+
+
+def run_choices(users: Users, first: Any, last: Any, rule: Rule, choices: Choices, ahead: float = 0.0) -> Any:
+    """Chooses for the users of the rows first[b] .. last[b] - 1, by what is returned: compiled code or not.
+
+    ``ahead`` are the processor seconds of plain Python that are to come.
+    """
+    n, size, d = choices.diagonal.size, choices.items.shape[1], users.data.shape[1]
+    floats = _scratch(scratch_size(n, 0 if users.kind == MATRIX else d, min(n, size)))
+    arguments = users, first, last, rule, floats, np.empty(users.limits.size, np.int64), choices
+    run = choose_stack.entry(_FAMILY, arguments, ahead)
+    run(*arguments)
+    return run
+
+
+def _scratch(size):
+    """Floats of any content: the thread's last ones while they are enough."""
+    spare = getattr(_kept, "array", None)
+    if spare is None or spare.size < size:
+        spare = _kept.array = np.empty(size)
+    return spare
