@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast.claims.gate import claims, guarantee
-from drsub_fast.methods import METHODS, maximize
+from drsub_fast.methods import METHODS, maximize, options_of
 from drsub_fast.result import Guarantee, Status
 from drsub_fast.solvers.domain import solver_upper
 
@@ -45,7 +45,8 @@ class Claims:
 
     def single_options(self, i: int) -> dict[str, Any]:
         """Options of `maximize` for problem i."""
-        options = dict(self.options)
+        taken = options_of(self.method, self.options.get("subroutine"))
+        options = {name: value for name, value in self.options.items() if name in taken}
         if options.get("curvature") is not None:
             options["curvature"] = float(options["curvature"].one(i))
         return options

@@ -27,6 +27,7 @@ from drsub_fast.result import Status
 from drsub_fast.sets.base import ORACLES
 from drsub_fast.solvers.frank_wolfe import STEP_SIZES
 from drsub_fast.solvers.multi_start import default_starts
+from drsub_fast.solvers.record import check_options
 from drsub_fast.solvers.state import as_tolerance
 from drsub_fast.solvers.two_phase import subroutines
 
@@ -34,7 +35,10 @@ from drsub_fast.solvers.two_phase import subroutines
 def _checked_options(method, n, settings, curvature):
     """Options of a method for problems of n variables, as the ordinary solver takes them."""
     takes, max_iter, n_starts = METHODS[method].options, settings["max_iter"], settings["n_starts"]
-    if max_iter is None:
+    changed = {"max_iter": max_iter} if max_iter is not None else {}
+    changed |= {"lmo": settings["lmo"]} if settings["lmo"] != "auto" else {}
+    check_options(changed, takes, f"method {method!r}")
+    if max_iter is None and "max_iter" in takes:
         max_iter = METHODS[method].default("max_iter")
     if max_iter is None:  # as many as there are variables
         max_iter = n
