@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
+from drsub_fast.experiments.tables import renewed
+
 README = Path(__file__).resolve().parents[1] / "README.md"
 
 #: Runs the blocks [line, source] of the standard input; tracebacks name the lines of README.md.
@@ -57,3 +59,12 @@ def test_a_failing_block_is_named_by_its_line():
     )  # fmt: skip
     assert run.returncode == 1
     assert 'File "README.md", line 7' in run.stderr
+
+
+def test_rows_of_tables_are_those_of_the_registrations():
+    text = README.read_text()
+    assert renewed(text, complete=False) == text
+    assert text.count("| `") >= 30
+    wrong = text.replace("sum x <= k", "sum x < k")
+    assert renewed(wrong, complete=False) == text != wrong
+    assert renewed(text.replace("| `Ball` | norm(x) <= radius, x >= 0 |\n", "")).count("| `Ball` |") == 1
