@@ -25,7 +25,7 @@ True
   `write_result`, `write_results`, `scipy_method`.
 - *The paper's experiments*: `drsub_fast.instances`, `drsub_fast.experiments`, and `drsub_fast.reference`, the methods
   in plain numpy.
-- *For extenders*: `drsub_fast.kernels`, `drsub_fast.objectives.base`, `drsub_fast.sets.base`.
+- *For extenders*: `drsub_fast.extend`, `drsub_fast.kernels`, `drsub_fast.objectives.base`, `drsub_fast.sets.base`.
 
 The entries of the tables are those of files (`read_problem`) and, with one axis more in front, of `maximize_stacked`.
 
@@ -43,7 +43,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from drsub_fast import certificates, instances, reference
+from drsub_fast import certificates, extend, instances, reference
 from drsub_fast._kinds import OBJECTIVES, SETS, public_names, with_tables
 from drsub_fast.apriori import Constants, constants, frank_wolfe_gap_bound, nonmonotone_bound, two_phase_bound
 from drsub_fast.batch.choices import StackedChoices, greedy_map_stacked
@@ -136,6 +136,7 @@ __all__ = [
     "check_orthant",
     "constants",
     "exact_map",
+    "extend",
     "frank_wolfe_gap_bound",
     "global_maximum",
     "global_minimum",

@@ -5,17 +5,31 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from objective_checks import assert_gradient
 
 import drsub_fast as ds
-from drsub_fast._checks import as_vector
-from drsub_fast._kinds import LARGEST, NUMBER, OBJECTIVES, SETS, array, register_kind, within
-from drsub_fast.engine.codes import OK
-from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.stack import row_of
-from drsub_fast.objectives.base import Objective, register_objective
-from drsub_fast.sets.base import FeasibleSet, register_set
-from drsub_fast.solvers.record import METHODS, Method, register_method
+from drsub_fast.extend import (
+    LARGEST,
+    METHODS,
+    NUMBER,
+    OBJECTIVES,
+    OK,
+    SETS,
+    FeasibleSet,
+    Method,
+    Objective,
+    array,
+    as_vector,
+    check_method,
+    check_objective,
+    check_set,
+    kernel,
+    register_kind,
+    register_method,
+    register_objective,
+    register_set,
+    row_of,
+    within,
+)
 
 # An objective: saturating gains, f(x) = sum_i w_i x_i / (1 + x_i) - cost sum_i x_i.
 
@@ -108,10 +122,13 @@ def registered(monkeypatch):
             monkeypatch.setitem(kinds, name, None)
             monkeypatch.delitem(kinds, name)
     register_objective(SaturatingParams, evaluate=_evaluate, problem_at=_saturating_at)
-    register_kind(OBJECTIVES, "saturating", Saturating, stack=_stack_saturating, gains=array("n"), cost=NUMBER)
+    register_kind(
+        OBJECTIVES, "saturating", Saturating, stack=_stack_saturating, gains=array("n"), cost=NUMBER,
+        about="saturating gains", example=lambda n: {"gains": np.arange(1.0, n + 1), "cost": 0.5},
+    )  # fmt: skip
     register_set(PairParams, lmo=_lmo)
-    register_kind(SETS, "pair", Pair, limit=NUMBER, upper=array("n"))
-    register_method(Method("better-of-two", better_of_two, "Better of two"))
+    register_kind(SETS, "pair", Pair, limit=NUMBER, upper=array("n"), example={"limit": 1.0, "upper": np.ones(3)})
+    register_method(Method("better-of-two", better_of_two, "Better of two", needs=("down-closed",)))
 
 
 GAINS = np.array([3.0, 2.0, 1.0])
@@ -120,8 +137,7 @@ GAINS = np.array([3.0, 2.0, 1.0])
 def test_the_new_objective(tmp_path):
     f, P = Saturating(GAINS, 0.5), ds.Budget(2.0, np.ones(3))
     assert f.value([1.0, 0.0, 1.0]) == pytest.approx(1.5 + 0.5 - 1.0)
-    assert_gradient(f, [np.array([0.2, 0.5, 0.9])])
-    assert f.check_dr()
+    check_objective(f)
     r = ds.maximize(f, P)
     assert ds.maximize(f, P, method="frank-wolfe", max_iter=2000).value == pytest.approx(r.value, rel=1e-3)
     assert r.value <= r.upper_bound
@@ -142,6 +158,7 @@ def test_the_new_objective(tmp_path):
 def test_the_new_set(tmp_path):
     f, P = ds.Quadratic(-np.eye(3), [1.0, 2.0, 3.0]), Pair(1.0, [0.8, 0.9, 2.0])
     np.testing.assert_allclose(P.lmo([1.0, 2.0, 3.0]), [0.1, 0.9, 2.0])
+    check_set(P)
     assert P.contains([0.5, 0.5, 2.0])
     assert not P.contains([0.6, 0.5, 2.0])
     for method in ("frank-wolfe", "nonmonotone-frank-wolfe", "two-phase-frank-wolfe", "auto"):
@@ -155,6 +172,7 @@ def test_the_new_set(tmp_path):
 
 
 def test_the_new_method():
+    check_method("better-of-two")
     f, P = ds.Quadratic(-np.eye(3), [1.0, 2.0, 3.0]), ds.Box(np.ones(3))
     assert ds.maximize(f, P, method="better-of-two").value == better_of_two(f, P).value
     assert ds.maximize_many([(f, P)], "better-of-two", n_jobs=1)[0].value == better_of_two(f, P).value
@@ -177,7 +195,7 @@ def test_a_set_that_says_nothing_of_its_points_contains_none():
 
 def test_the_page_names_what_there_is():
     page = (Path(__file__).parents[1] / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    for item in (register_objective, register_set, register_kind, register_method, Objective, FeasibleSet):
+    for item in (register_objective, register_set, register_kind, register_method, Objective, FeasibleSet, check_set):
         assert item.__name__ in page
     for name in ("constraints_hold", "into_constraints", "start", "min_max_norm_point", "contains"):
         assert f"`{name}" in page

@@ -66,6 +66,11 @@ def operation(name: str, default: Callable[..., Any] | None = None) -> Any:
     return call
 
 
+def kernels_of(params_class: Any) -> dict[str, Any]:
+    """The registered implementations for a class of parameters, by operation."""
+    return {name: each.table[params_class] for name, each in _OPERATIONS.items() if params_class in each.table}
+
+
 def register(*params_classes: Any, **kernels: Any) -> None:
     """Register the implementations of operations, by their names, for classes of parameters.
 

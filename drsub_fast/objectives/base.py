@@ -412,6 +412,10 @@ class Objective:
         """Whether f is known to be non-decreasing on [0, upper]: True, False or None."""
         return None
 
+    def concave_on(self, upper: NDArray[np.float64]) -> bool | None:
+        """Whether f is known to be concave on [0, upper]: True, False or None. Value and gap are then a bound."""
+        return None
+
     def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
         """A bound on C_f(P) of Algorithm 3 (paper, Option II) for sets in [0, upper], or None."""
         return None

@@ -137,6 +137,8 @@ class FeasibleSet:
         Upper bound of every variable over the set (read-only).
     is_down_closed : bool
         Whether 0 <= y <= x and x in the set imply y in the set.
+    answers_below : bool
+        Whether the oracle answers below any tighter upper bounds, as methods need that shrink the set.
 
     Examples
     --------
@@ -148,6 +150,7 @@ class FeasibleSet:
 
     n: int
     is_down_closed: bool = True
+    answers_below: bool = True
     _unit_upper = None
     _lower = 0.0
 
