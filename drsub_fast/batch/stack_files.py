@@ -7,7 +7,7 @@ a header promises is compared with what the file holds before anything is read.
 import errno
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from drsub_fast.batch.problem_stack import ProblemStack, arguments_of_stack
 from drsub_fast.problems.files import PROBLEM_FILES, kind_of_file
 from drsub_fast.problems.npz import opened_member, read_header
 
-_DAMAGES = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, OverflowError, RuntimeError)
+DAMAGES = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, OverflowError, RuntimeError)
 #: Bytes of the largest array that is read as a whole though its problems do not lie one after the other.
 _WHOLE = 1 << 28
 
@@ -51,7 +51,7 @@ class FileArray:
                 return opened.enter_context(opened_member(archive, self.member, self.name))
             stream = opened.enter_context(self.path.open("rb", buffering=0))
             return stream, *read_header(stream, self.path.stat().st_size)
-        except _DAMAGES as error:
+        except DAMAGES as error:
             raise self._damaged(error) from None
 
     def _damaged(self, error):
@@ -69,18 +69,23 @@ class FileArray:
         (array,) = self._rows(self.shape)
         return array
 
-    def rows(self, size: Any) -> Iterator[Any]:
+    def rows(self, size: int) -> Iterator[Any]:
         """The rows in groups of ``size``, one after the other."""
+        yield from self.parts(min(size, self.shape[0] - first) for first in range(0, self.shape[0], size))
+
+    def parts(self, counts: Iterable[int]) -> Iterator[Any]:
+        """So many rows each, one after the other."""
         if self.in_columns and self.ndim > 1:
             if self.size * self.dtype.itemsize > _WHOLE:
                 raise ValueError(
                     f"{self.path}: {self.name} is stored by columns, so that no problem can be read without all the "
                     f"others: save numpy.ascontiguousarray({self.name})"
                 )
-            whole = np.ascontiguousarray(self.whole())
-            yield from (whole[first : first + size] for first in range(0, len(whole), size))
+            whole, first = np.ascontiguousarray(self.whole()), 0
+            for count in counts:
+                yield whole[first : first + count]
+                first += count
             return
-        counts = (min(size, self.shape[0] - first) for first in range(0, self.shape[0], size))
         yield from self._rows(*((count, *self.shape[1:]) for count in counts))
 
     def _rows(self, *shapes):
@@ -97,14 +102,14 @@ class FileArray:
         while done < len(buffer):
             try:
                 count = stream.readinto(buffer[done:])
-            except _DAMAGES as error:
+            except DAMAGES as error:
                 raise self._damaged(error) from None
             if not count:
                 raise ValueError(f"{self.path}: {self.name} ends too early")
             done += count
 
 
-def _arrays(path):
+def arrays_in(path: Path) -> Any:
     """The arrays of an ``.npz`` file or a folder of ``.npy`` files by name; None if it is neither."""
     if path.is_dir():
         if any(kind_of_file(file) in PROBLEM_FILES for file in path.iterdir()):
@@ -125,9 +130,9 @@ def read_stack(path: Path) -> tuple[Stack | None, dict[str, Any]]:
     """
     path = Path(path)
     try:
-        arrays = _arrays(path)
+        arrays = arrays_in(path)
         arguments = arrays and arguments_of_stack(arrays)
-    except (*_DAMAGES, OSError) as error:
+    except (*DAMAGES, OSError) as error:
         if path.is_dir() or (isinstance(error, OSError) and error.errno != errno.EINVAL):
             raise
         return None, {}  # a problem of its own, whose reader says why

@@ -4,6 +4,8 @@ Columns: ``value``, ``fw_gap``, ``upper_bound``, ``status`` (its name), ``n_iter
 Parquet x is a list for each row. In ``.npz`` it is an array (B, n), or, for problems of several sizes, the points
 one after the other, with row i at ``x[x_start[i] : x_start[i + 1]]``.
 
+Choices of items have the columns ``value``, ``count``, ``status``, ``message`` and, as x is, ``items``.
+
 Rows are written as they come, Parquet's as a row group, those of ``.npz`` to a temporary file for each column, which
 become one archive at the end. The table is written beside the file, which it replaces when it is whole.
 """
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast._checks import described, one_of
+from drsub_fast.batch.choices import StackedChoices
 from drsub_fast.batch.stacked_result import StackedResult
 from drsub_fast.errors import UnsupportedError, naming, needing
 from drsub_fast.result import Result
@@ -27,7 +30,12 @@ _FLOATS, _INTEGERS = ("value", "fw_gap", "upper_bound"), ("n_iter", "n_lmo")
 
 
 def _columns(results):
-    """Columns by name, and the points: one after the other, and the length of each."""
+    """Columns by name; the name of the column of points, these one after the other, and the length of each."""
+    if isinstance(results, StackedChoices):
+        messages = np.array([results.messages.get(i, "") for i in range(len(results))], np.str_)
+        columns = {"value": results.value, "count": results.counts, "status": results.status_names()}
+        lengths = np.full(len(results), results.items.shape[1])
+        return columns | {"message": messages}, "items", results.items.ravel(), lengths
     if isinstance(results, StackedResult):
         columns = {name: getattr(results, name) for name in (*_FLOATS, *_INTEGERS)}
         columns["status"], points = results.status_names(), results.x.ravel()
@@ -42,7 +50,7 @@ def _columns(results):
         lengths = np.array([len(r.x) for r in results], np.int64)
         messages = [r.message for r in results]
     columns["message"] = np.array(messages, dtype=np.str_)
-    return columns, points, lengths
+    return columns, "x", points, lengths
 
 
 def _as_results(results):
@@ -88,9 +96,10 @@ class _Npz:
     def __init__(self, path):
         self.path, self.columns, self.lengths = path, {}, []
 
-    def add(self, columns, points, lengths):
+    def add(self, columns, name_of_points, points, lengths):
         """Appends rows."""
-        for name, column in (columns | {"x": points}).items():
+        self.name_of_points = name_of_points
+        for name, column in (columns | {name_of_points: points}).items():
             if name not in self.columns:
                 self.columns[name] = _Column(self.path.parent)
             self.columns[name].add(column)
@@ -102,7 +111,9 @@ class _Npz:
         same = len(set(lengths.tolist())) == 1
         with zipfile.ZipFile(self.path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for name, column in self.columns.items():
-                column.write(archive, name, (len(lengths), int(lengths[0])) if name == "x" and same else None)
+                column.write(
+                    archive, name, (len(lengths), int(lengths[0])) if name == self.name_of_points and same else None
+                )
             if not same:
                 starts = _Column(self.path.parent)
                 with starts.file:
@@ -115,7 +126,8 @@ class _Npz:
             column.file.close()
 
 
-def _parquet():
+def parquet() -> Any:
+    """The module pyarrow, with its Parquet part."""
     with needing("Parquet files need pyarrow", "parquet", UnsupportedError):
         import pyarrow
         import pyarrow.parquet
@@ -126,11 +138,13 @@ class _Parquet:
     def __init__(self, path):
         self.path, self.writer = path, None
 
-    def add(self, columns, points, lengths):
+    def add(self, columns, name_of_points, points, lengths):
         """Writes rows as a row group."""
-        pyarrow = _parquet()
-        x = pyarrow.ListArray.from_arrays(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), points)
-        table = pyarrow.table({**{name: pyarrow.array(column) for name, column in columns.items()}, "x": x})
+        pyarrow = parquet()
+        lists = pyarrow.ListArray.from_arrays(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), points)
+        table = pyarrow.table(
+            {**{name: pyarrow.array(column) for name, column in columns.items()}, name_of_points: lists}
+        )
         if self.writer is None:
             self.writer = pyarrow.parquet.ParquetWriter(self.path, table.schema)
         self.writer.write_table(table)
@@ -155,7 +169,7 @@ def check_table(path: Any) -> None:
     if Path(path).is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file for the results")
     if kind == ".parquet":
-        _parquet()
+        parquet()
 
 
 @contextmanager
@@ -171,15 +185,15 @@ def open_table(path: str | Path, beside: str | Path | None = None) -> Iterator[A
     table = KINDS[path.suffix.lower()](beside)
 
     def add(results, **extra):
-        columns, points, lengths = _columns(results)
+        columns, name_of_points, points, lengths = _columns(results)
         for name, column in extra.items():
-            if name in columns or name in ("x", "x_start"):
+            if name in columns or name in (name_of_points, "x_start"):
                 raise ValueError(f"{name} is a column of every table: give another name")
             columns[name] = np.asarray(column)
             if columns[name].shape != lengths.shape or columns[name].dtype.hasobject:
                 raise ValueError(f"{name} must be {len(lengths)} numbers or texts, one for each problem")
         with naming(path):
-            table.add(columns, points, lengths)
+            table.add(columns, name_of_points, points, lengths)
 
     try:
         yield add

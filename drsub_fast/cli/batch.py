@@ -6,9 +6,11 @@ import shutil
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +47,13 @@ DESCRIPTION = (
 def add_arguments(parser: Any) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("input", nargs="+", type=Path, metavar="INPUT", help="stack, folder, or problem files")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="results, .npz or .parquet")
     add_options(parser)
+    add_places(parser)
+
+
+def add_places(parser: Any) -> None:
+    """Adds the arguments that say where a batch is done, and where its table goes."""
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="results, .npz or .parquet")
     parser.add_argument("--jobs", type=int, metavar="N", help="threads; all processors by default")
     parser.add_argument("--resume", action="store_true", help="go on where an earlier run of the same batch stopped")
     parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster to solve on, tcp://HOST:PORT")
@@ -151,8 +158,8 @@ def _of_stack(stack, settings, where, folder, bar):
 class _Tally:
     """What the summary says of a batch."""
 
-    def __init__(self):
-        self.count, self.statuses, self.worst, self.failed = 0, Counter(), np.nan, []
+    def __init__(self, unit):
+        self.unit, self.count, self.statuses, self.worst, self.failed = unit, 0, Counter(), np.nan, []
 
     def add(self, results, names):
         """Takes results into account."""
@@ -160,7 +167,7 @@ class _Tally:
             statuses = np.array([result.status.name for result in results])
             gaps = np.array([result.fw_gap for result in results])
         else:
-            statuses, gaps = results.status_names(), results.fw_gap
+            statuses, gaps = results.status_names(), getattr(results, "fw_gap", ())
         self.count += len(statuses)
         self.statuses.update(statuses.tolist())
         self.worst = np.fmax(self.worst, np.fmax.reduce(gaps, initial=np.nan))
@@ -168,7 +175,7 @@ class _Tally:
 
     def show(self, seconds):
         """Prints the summary."""
-        print(f"{self.count} problems in {seconds:.2f} s ({self.count / seconds:.0f} a second)")
+        print(f"{self.count} {self.unit}s in {seconds:.2f} s ({self.count / seconds:.0f} a second)")
         for name, number in sorted(self.statuses.items()):
             print(f"{name:14}{number}")
         if np.isfinite(self.worst):
@@ -177,32 +184,35 @@ class _Tally:
 
 def run(args: Any) -> Any:
     """Solves a batch, writes its table, prints a summary."""
+    options = given_options(args)
+    stack, kinds = read_stack(args.input[0]) if len(args.input) == 1 else (None, {})
+    if stack is not None:
+        settings = stack_settings(method=args.method, **kinds, **options)
+        return write_batch(args, "problem", stack.count, partial(_of_stack, stack, settings))
+    paths = list(_files(args.input))
+    return write_batch(args, "problem", len(paths), partial(_of_files, paths, args, options))
+
+
+def write_batch(args: Any, unit: str, count: int, answers: Callable[..., Any]) -> int:
+    """Writes the table of ``answers(where, folder, bar)``, pairs of results and further columns; prints a summary."""
     if args.out.suffix.lower() not in KINDS:
         raise ValueError(f"--out {args.out}: the results are written as {' or '.join(KINDS)}")
     check_table(args.out)
     worker_count(args.jobs)
-    options = given_options(args)
     folder = args.out.with_name(args.out.name + ".checkpoint")
     if folder.exists() and not args.resume:
         raise CheckpointError(f"{folder} is left from an earlier run: give --resume to go on with it, or delete it")
-    stack, kinds = read_stack(args.input[0]) if len(args.input) == 1 else (None, {})
-    paths = None if stack is not None else list(_files(args.input))
-    began, tally = time.perf_counter(), _Tally()
+    began, tally = time.perf_counter(), _Tally(unit)
     try:
         with (
             _cluster(args.dask, args.jobs) as where,
             open_table(args.out, folder / "table.partial") as add,
-            shown_progress(stack.count if paths is None else len(paths)) as bar,
+            shown_progress(count, unit) as bar,
+            closing(answers(where, folder, bar)) as parts,
         ):
-            if paths is None:
-                settings = stack_settings(method=args.method, **kinds, **options)
-                parts = _of_stack(stack, settings, where, folder, bar)
-            else:
-                parts = _of_files(paths, args, options, where, folder, bar)
-            with closing(parts):
-                for results, columns in parts:
-                    add(results, **columns)
-                    tally.add(results, columns["name"])
+            for results, columns in parts:
+                add(results, **columns)
+                tally.add(results, columns["name"])
     except KeyboardInterrupt:
         tally.show(time.perf_counter() - began)
         print(f"drsub-fast: interrupted; --resume goes on from {folder}", file=sys.stderr)
@@ -216,6 +226,6 @@ def run(args: Any) -> Any:
     print(f"{'results':14}{args.out}")
     if tally.failed:
         names = first_few(tally.failed)
-        print(f"drsub-fast: {len(tally.failed)} problems failed: {names}; see 'message'", file=sys.stderr)
+        print(f"drsub-fast: {len(tally.failed)} {unit}s failed: {names}; see 'message'", file=sys.stderr)
         return FAILURES
     return 0

@@ -17,6 +17,7 @@ SUBCOMMANDS = {
     "paper": "reproduce the paper's experiments",
     "solve": "maximise the problem in a file",
     "batch": "solve many problems from files",
+    "choose": "choose items for many users",
     "bench": "measure the speed table on this machine",
     "warmup": "compile kernels into the cache",
     "info": "versions, cache folder, threads",

@@ -16,6 +16,7 @@ class MinuteLines:
 
     total: Any
     stream: Any
+    unit: str = "problem"
     every: float = 60.0
     clock: Any = time.monotonic
     done: int = 0
@@ -29,16 +30,16 @@ class MinuteLines:
         now = self.clock()
         if now - self.last >= self.every:
             rate = (self.done - self.counted) / (now - self.last)
-            self.stream.write(f"drsub-fast: {self.done} of {self.total} problems, {rate:.3g} a second\n")
+            self.stream.write(f"drsub-fast: {self.done} of {self.total} {self.unit}s, {rate:.3g} a second\n")
             self.stream.flush()
             self.last, self.counted = now, self.done
 
 
 @contextmanager
-def shown_progress(total: Any) -> Iterator[Any]:
+def shown_progress(total: Any, unit: str = "problem") -> Iterator[Any]:
     """A function that counts finished problems, and shows them on standard error."""
     if not sys.stderr.isatty():
-        yield MinuteLines(total, sys.stderr)
+        yield MinuteLines(total, sys.stderr, unit)
         return
-    with tqdm(total=total, unit="problem", leave=False) as bar:
+    with tqdm(total=total, unit=unit, leave=False) as bar:
         yield bar.update
