@@ -4,8 +4,9 @@
 
 - an extension by maxima (facility location, coverage, FLID): the best weight so far of every customer is kept, and a
   gain costs the item's own row;
-- another multilinear extension: its gradient at the 0/1 vector holds all gains, log(1 + gradient) for a softmax
-  extension (exp f is multilinear);
+- another multilinear extension: its gradient at the 0/1 vector holds all gains;
+- a softmax extension: the squared gains of the greedy choice (`drsub_fast.discrete.greedy`), whose logarithms are the
+  gains; -inf for items that count as dependent;
 - any other objective, or a Python function of a list of items: a difference of two values.
 """
 
@@ -17,6 +18,8 @@ import scipy
 from numpy.typing import NDArray
 
 from drsub_fast._checks import as_count
+from drsub_fast.discrete.dependence import NEARLY_SINGULAR, gain_floor
+from drsub_fast.discrete.greedy import as_item_kernel
 from drsub_fast.engine.jit import Interpreted, Kernel, kernel
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import MaximaExtension, Multilinear, SampledExtension
@@ -130,10 +133,10 @@ class MaximaFunction(SetFunction):
 
 
 class GradientFunction(SetFunction):
-    """F whose gains are known functions of the gradient of f at the 0/1 vector."""
+    """F whose gains are the gradient of f at the 0/1 vector."""
 
-    def __init__(self, f: Objective, gain: Any = lambda grad: grad) -> None:
-        self.n, self.f, self.gain_of, self.n_values = f.n, f, gain, 0
+    def __init__(self, f: Objective) -> None:
+        self.n, self.f, self.n_values = f.n, f, 0
         self.clear()
 
     def clear(self) -> None:
@@ -142,8 +145,8 @@ class GradientFunction(SetFunction):
 
     def _evaluate(self):
         self.n_values += 1
-        self.value, grad = self.f.value_and_gradient(self.x)
-        self.all_gains = self.gain_of(grad)
+        self.value, self.all_gains = self.f.value_and_gradient(self.x)
+        require_number(self.value, np.flatnonzero(self.x))
 
     def gains(self, items: Any) -> Any:
         return self.all_gains[items]
@@ -153,14 +156,41 @@ class GradientFunction(SetFunction):
         self._evaluate()
 
     def last_gains(self, items: Any) -> Any:
-        return self.gain_of(self.f.gradient(np.ones(self.n)))[items]
+        return self.f.gradient(np.ones(self.n))[items]
+
+
+class DeterminantFunction(SetFunction):
+    """F(S) = log det L_SS: the Cholesky rows of the items so far, and the squared gains of all."""
+
+    def __init__(self, f: Softmax) -> None:
+        self.kernel, self.n, self.n_values = as_item_kernel(f), f.n, 0
+        self.floor = gain_floor(self.kernel.diagonal, NEARLY_SINGULAR)
+        self.clear()
+
+    def clear(self) -> None:
+        self.value, self.C = 0.0, np.zeros((0, self.n))
+        self.squared = self.kernel.diagonal.copy()
+
+    def gains(self, items: Any) -> Any:
+        self.n_values += len(items)
+        squared, floor = self.squared[items], self.floor[items]
+        with np.errstate(divide="ignore"):
+            return np.log(np.where(squared > floor, squared, 0.0))
+
+    def add(self, item: Any, gain: Any) -> None:
+        self.value += gain
+        if self.squared[item] > self.floor[item]:
+            row = self.kernel.row(int(item), self.kernel.part(None)) - self.C[:, item] @ self.C
+            row /= np.sqrt(self.squared[item])
+            self.C = np.vstack([self.C, row])
+            self.squared = self.squared - row * row
 
 
 class OracleFunction(SetFunction):
-    """F by a Python function of a sorted list of items."""
+    """F by a Python function of a sorted list of items; ``lowest``: what else than a finite number it may be."""
 
-    def __init__(self, function: Any, n: int) -> None:
-        self.function, self.n, self.n_values = function, n, 0
+    def __init__(self, function: Any, n: int, lowest: float = 0.0) -> None:
+        self.function, self.n, self.lowest, self.n_values = function, n, lowest, 0
         self.clear()
 
     def clear(self) -> None:
@@ -169,7 +199,10 @@ class OracleFunction(SetFunction):
 
     def _value_of(self, items):
         self.n_values += 1
-        return float(self.function(items))
+        value = float(self.function(items))
+        if value != self.lowest:
+            require_number(value, items)
+        return value
 
     def gains(self, items: Any) -> Any:
         return np.array([self._value_of(sorted([*self.items, int(item)])) - self.value for item in items])
@@ -180,8 +213,15 @@ class OracleFunction(SetFunction):
 
     def last_gains(self, items: Any) -> Any:
         everything = list(range(self.n))
-        whole = self.function(everything)
-        return np.array([whole - self.function([j for j in everything if j != i]) for i in items])
+        whole = self._value_of(everything)
+        return np.array([whole - self._value_of([j for j in everything if j != i]) for i in items])
+
+
+def require_number(value: float, items: Any) -> None:
+    """Raise ValueError where the value of a set is NaN or infinite."""
+    if not np.isfinite(value):
+        shown = ", ".join(str(int(i)) for i in items[:8]) + (", .." if len(items) > 8 else "")
+        raise ValueError(f"F([{shown}]) = {value} is not finite: give a finite value for every set of allowed items")
 
 
 def as_set_function(F: Any, n: int | None = None) -> Any:
@@ -198,10 +238,10 @@ def as_set_function(F: Any, n: int | None = None) -> Any:
         return OracleFunction(F.function, F.n)
     if isinstance(F, Multilinear):
         return GradientFunction(F)
-    if isinstance(F, Softmax):
-        return GradientFunction(F, _log_gains)
+    if isinstance(F, Softmax) and F.unit_box:
+        return DeterminantFunction(F)
     if isinstance(F, Objective):
-        return OracleFunction(lambda items: F.value(indicator(items, F.n)), F.n)
+        return OracleFunction(lambda items: F.value(indicator(items, F.n)), F.n, lowest=-np.inf)
     if callable(F):
         if n is None:
             raise TypeError("a function of a list of items needs a set, P, that says how many items there are")
@@ -209,14 +249,8 @@ def as_set_function(F: Any, n: int | None = None) -> Any:
     raise TypeError(f"F must be an objective or a function of a list of items, got {type(F).__name__}")
 
 
-def _log_gains(grad):
-    """log det gains from the gradient of a softmax extension; -inf for dependent items."""
-    with np.errstate(divide="ignore"):
-        return np.log1p(np.fmax(grad, -1.0))
-
-
 def indicator(items: Any, n: int) -> NDArray[np.float64]:
     """The 0/1 vector of a set."""
     x = np.zeros(n)
-    x[items] = 1.0
+    x[np.asarray(items, dtype=np.int64)] = 1.0
     return x

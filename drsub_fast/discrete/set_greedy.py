@@ -28,9 +28,11 @@ from numpy.typing import NDArray
 
 from drsub_fast._checks import as_real, as_seed
 from drsub_fast._records import Record
+from drsub_fast.claims.gate import least_bound
+from drsub_fast.discrete.bounds import log_det_bound
 from drsub_fast.discrete.moves import Evaluations, improved
 from drsub_fast.discrete.packing import as_packing
-from drsub_fast.discrete.set_function import as_set_function
+from drsub_fast.discrete.set_function import DeterminantFunction, as_set_function
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.result import Guarantee
@@ -57,7 +59,7 @@ class GreedySet(Record):
     guarantee : Guarantee
         What the greedy choice promises ahead, and whether its premise is known to hold.
     n_values : int
-        Gains and values that were computed.
+        Gains and values that were computed for the choice.
     message : str
         Why the choice ended.
 
@@ -153,13 +155,19 @@ def greedy(
     if size is not None and len(best.items) < size:
         best = lazy_choice(function, family, size, start=family.some(size))
         best.message = "nothing fitted beside the greedy choice before it had that size: any set that has it"
+    choices = [best]
     if improve:
-        best = _improved(F, function, family, size, best)
+        choices.append(_improved(F, function, family, size, best))
+        best = choices[1]
+    if not best.value < math.inf:
+        raise ValueError(f"F of the {len(best.items)} items chosen is {best.value}: scale F down")
     monotone = F.monotone_on(np.ones(function.n)) if isinstance(F, Objective) else None
-    bound = _bound(function, family, size, best, monotone)
     guarantee = _guarantee(family, epsilon, monotone, best.start)
     items, gains = np.array(best.items, np.int64), np.array(best.gains, np.float64)
-    return GreedySet(items, float(best.value), gains, bound, guarantee, function.n_values, best.message)
+    n_values = function.n_values
+
+    bound = least_bound(best.value, *(set_bound(function, family, size, choice, monotone) for choice in choices))
+    return GreedySet(items, float(best.value), gains, bound, guarantee, n_values, best.message)
 
 
 class _Choice:
@@ -272,8 +280,10 @@ def _better_single(best):
         best.message = "the best single item is worth more than the greedy choice"
 
 
-def _bound(function, family, size, choice, monotone):
-    """The bound of the module at the empty set and at the one chosen."""
+def set_bound(function: Any, family: Any, size: int | None, choice: "_Choice", monotone: bool | None) -> float:
+    """The bound of the module at the empty set and at the one chosen; of determinants `log_det_bound`."""
+    if isinstance(function, DeterminantFunction):
+        return log_det_bound(function.kernel, family, size, choice.items)
     k = family.most if size is None else size
     P = None if family.is_count else family.P
 
@@ -285,8 +295,9 @@ def _bound(function, family, size, choice, monotone):
             largest = largest[costs[largest] > 0.0]
         if P is None or size is not None:
             return costs[largest].sum(), largest
-        v = P.lmo(np.where(family.allowed, costs, 0.0).clip(0.0), np.minimum(P.upper, 1.0))
-        return float(costs[v > 0.0] @ v[v > 0.0]), np.flatnonzero(v)
+        costs = costs.clip(0.0)
+        v = P.lmo(costs, np.minimum(P.upper, 1.0))
+        return float(costs @ v), np.flatnonzero(v)
 
     function.clear()
     for item, gain in zip(choice.items, choice.gains, strict=True):
@@ -303,9 +314,11 @@ def _bound(function, family, size, choice, monotone):
             break
         choice.last[stale] = function.gains(stale)
         choice.fresh[stale] = True
-    at_end = choice.value - ends[inside].sum() + most(np.where(inside, ends, choice.last))[0]
     at_start = choice.start + most(choice.singles)[0]
-    return float(max(min(at_start, at_end) + 1e-12 * abs(choice.value), choice.value))
+    if not (np.isfinite(ends).all() and np.isfinite(choice.value)):  # sets of which F is -inf
+        return float(at_start)
+    at_end = choice.value - ends[inside].sum() + most(np.where(inside, ends, choice.last))[0]
+    return float(min(at_start, at_end) + 1e-12 * abs(choice.value))
 
 
 def _guarantee(family, epsilon, monotone, start):

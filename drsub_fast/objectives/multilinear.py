@@ -27,6 +27,7 @@ from drsub_fast.objectives import corners, maxima, set_table
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.sampling import Sampler
+from drsub_fast.objectives.similarity import cosines
 from drsub_fast.objectives.user import PYTHON_CALL, CallableParams
 
 #: Largest n for which the table of all values is stored (8 MB).
@@ -111,18 +112,25 @@ class Multilinear(Objective):
         return MaximaExtension("coverage", np.zeros(W.shape[0]), W)
 
     @staticmethod
-    def facility_location(W: Any) -> "Multilinear":
+    def facility_location(W: Any = None, *, features: Any = None, neighbours: int | None = None) -> "Multilinear":
         """Facility location F(S) = sum_d max_{i in S} W_id, F(empty) = 0.
 
         Parameters
         ----------
         W : array_like or sparse matrix, shape (n, D)
             What item i is worth to customer d, at least 0.
+        features : array_like or sparse matrix, shape (n, r), optional
+            Instead of W: items and customers are these vectors, and W_id is their cosine, at least 0.
+        neighbours : int, optional
+            With ``features``: only so many items count for each customer, those of largest cosine, itself the first.
+            W is sparse then, and n may be large.
 
         Raises
         ------
+        TypeError
+            If not exactly one of ``W`` and ``features`` is given, or ``neighbours`` comes with W.
         ValueError
-            For a negative entry.
+            For a negative entry, or a feature vector 0.
 
         Examples
         --------
@@ -131,7 +139,11 @@ class Multilinear(Objective):
         >>> f.value([1.0, 0.5])
         4.0
         """
-        W = maxima.as_benefits(W)
+        if (W is None) == (features is None):
+            raise TypeError("give either W or features")
+        if W is not None and neighbours is not None:
+            raise TypeError("neighbours goes with features, not with W")
+        W = maxima.as_benefits(W) if features is None else cosines(features, neighbours)
         return MaximaExtension("facility_location", np.zeros(W.shape[0]), W)
 
     @staticmethod
@@ -478,9 +490,16 @@ register_kind(
     example=lambda n: {"sets": np.eye(n, 3) + np.eye(n, 3, k=1), "element_weights": np.array([1.0, 2.0, 0.5])},
 )  # fmt: skip
 
+
+def _facility_location(W):
+    """`Multilinear.facility_location` by its matrix."""
+    return Multilinear.facility_location(W)
+
+
 register_kind(
-    EXTENSIONS, "facility-location", Multilinear.facility_location, stack=maxima.stack_facility_location,
+    EXTENSIONS, "facility-location", _facility_location, stack=maxima.stack_facility_location,
     W=array("n d", may_be_sparse=True), of=lambda f: isinstance(f, MaximaExtension) and f.utilities is None,
+    label="Multilinear.facility_location",
     about="sum_d max of S for customer d", example=lambda n: {"W": np.array([[3.0, 0.5], [1.5, 2.0]] * n)[:n]},
 )  # fmt: skip
 
