@@ -24,6 +24,7 @@ from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import split
 from drsub_fast.engine.stack import own
 from drsub_fast.objectives.base import register_objective
+from drsub_fast.objectives.similarity import cosines
 
 
 def _as_sets(sets):
@@ -48,8 +49,14 @@ def _weight_of(element, weights):
     return weight
 
 
-def as_benefits(W: Any) -> Any:
-    """W >= 0, shape (n, D): dense, or sparse by rows."""
+def as_benefits(W: Any, features: Any = None, neighbours: int | None = None) -> Any:
+    """W >= 0, shape (n, D): dense, or sparse by rows; or the cosines of features in its place."""
+    if (W is None) == (features is None):
+        raise TypeError("give either W or features")
+    if features is not None:
+        return cosines(features, neighbours)
+    if neighbours is not None:
+        raise TypeError("neighbours goes with features, not with W")
     if scipy.sparse.issparse(W):
         W = as_sparse(W, "W")
         require_at_least(W.data, 0.0, "W.data", ": the maximum over the empty set is 0")

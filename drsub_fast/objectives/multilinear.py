@@ -27,7 +27,6 @@ from drsub_fast.objectives import corners, maxima, set_table
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.sampling import Sampler
-from drsub_fast.objectives.similarity import cosines
 from drsub_fast.objectives.user import PYTHON_CALL, CallableParams
 
 #: Largest n for which the table of all values is stored (8 MB).
@@ -113,22 +112,17 @@ class Multilinear(Objective):
 
     @staticmethod
     def facility_location(W: Any = None, *, features: Any = None, neighbours: int | None = None) -> "Multilinear":
-        """Facility location F(S) = sum_d max_{i in S} W_id, F(empty) = 0.
+        """Facility location F(S) = sum_d max_{i in S} W_id.
 
         Parameters
         ----------
         W : array_like or sparse matrix, shape (n, D)
             What item i is worth to customer d, at least 0.
-        features : array_like or sparse matrix, shape (n, r), optional
-            Instead of W: items and customers are these vectors, and W_id is their cosine, at least 0.
-        neighbours : int, optional
-            With ``features``: only so many items count for each customer, those of largest cosine, itself the first.
-            W is sparse then, and n may be large.
+        features, neighbours : array_like or sparse matrix, shape (n, r), and int, optional
+            Instead of W: cosines, at least 0; with ``neighbours``, of so many closest items for each customer.
 
         Raises
         ------
-        TypeError
-            If not exactly one of ``W`` and ``features`` is given, or ``neighbours`` comes with W.
         ValueError
             For a negative entry, or a feature vector 0.
 
@@ -139,11 +133,7 @@ class Multilinear(Objective):
         >>> f.value([1.0, 0.5])
         4.0
         """
-        if (W is None) == (features is None):
-            raise TypeError("give either W or features")
-        if W is not None and neighbours is not None:
-            raise TypeError("neighbours goes with features, not with W")
-        W = maxima.as_benefits(W) if features is None else cosines(features, neighbours)
+        W = maxima.as_benefits(W, features, neighbours)
         return MaximaExtension("facility_location", np.zeros(W.shape[0]), W)
 
     @staticmethod
@@ -215,8 +205,7 @@ class Multilinear(Objective):
         Raises
         ------
         ValueError
-            If n is above 20, a value is not finite, or F is not submodular (the set and the pair are
-            named).
+            If n is above 20, a value is not finite, or F is not submodular (set and pair are named).
 
         Examples
         --------
@@ -479,28 +468,20 @@ class SampledExtension(Multilinear):
         return self.sampler.estimate(x, self._uniforms)
 
 
-def _coverage(sets, element_weights=None):
-    """`Multilinear.coverage` of a matrix, a facility location; the entry ``weights`` is that of a knapsack."""
-    return Multilinear.coverage(sets if scipy.sparse.issparse(sets) else as_array(sets, "sets", 2), element_weights)
-
-
+#: Of a matrix; the entry ``weights`` is that of a knapsack.
 register_kind(
-    EXTENSIONS, "coverage", _coverage, sets=array("n elements", may_be_sparse=True), element_weights=array("elements"),
+    EXTENSIONS, "coverage", lambda sets, element_weights=None: Multilinear.coverage(
+        sets if scipy.sparse.issparse(sets) else as_array(sets, "sets", 2), element_weights
+    ), sets=array("n elements", may_be_sparse=True), element_weights=array("elements"),
     of=lambda f: False, shares=("sets",), label="Multilinear.coverage", about="the weight of what the sets of S cover",
     example=lambda n: {"sets": np.eye(n, 3) + np.eye(n, 3, k=1), "element_weights": np.array([1.0, 2.0, 0.5])},
 )  # fmt: skip
 
-
-def _facility_location(W):
-    """`Multilinear.facility_location` by its matrix."""
-    return Multilinear.facility_location(W)
-
-
 register_kind(
-    EXTENSIONS, "facility-location", _facility_location, stack=maxima.stack_facility_location,
+    EXTENSIONS, "facility-location", lambda W: Multilinear.facility_location(W), stack=maxima.stack_facility_location,
     W=array("n d", may_be_sparse=True), of=lambda f: isinstance(f, MaximaExtension) and f.utilities is None,
-    label="Multilinear.facility_location",
-    about="sum_d max of S for customer d", example=lambda n: {"W": np.array([[3.0, 0.5], [1.5, 2.0]] * n)[:n]},
+    label="Multilinear.facility_location", about="sum_d max of S for customer d",
+    example=lambda n: {"W": np.array([[3.0, 0.5], [1.5, 2.0]] * n)[:n]},
 )  # fmt: skip
 
 register_kind(
