@@ -79,7 +79,7 @@ def draw_trace(result: Any, axes: "tuple[Axes, Axes] | None" = None) -> "tuple[A
     steps = np.arange(result.trace.value.size)
     left.plot(steps, result.trace.value, label="value of the iterate")
     _line(left, result.value, "value returned", "tab:green", "dashed")
-    _line(left, result.upper_bound, "proven bound", "black", "solid")
+    _line(left, result.certificate.known, "proven bound", "black", "solid")
     left.set(xlabel="iteration", ylabel="f(x)", title=result.method)
     left.legend(fontsize="small", frameon=False)
     positive = result.trace.fw_gap > 0.0

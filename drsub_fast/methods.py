@@ -7,6 +7,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -14,15 +15,17 @@ from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_flag, as_real, one_of
 from drsub_fast.certificates import upper_bound
-from drsub_fast.claims.gate import FINISHED_RUNS
-from drsub_fast.claims.premises import has_negative_points, property_holds
-from drsub_fast.engine.clock import OutOfTime, last_moment, now, time_left, until
+from drsub_fast.claims.gate import FINISHED_RUNS, contradicts, converged_status, is_proved, least_bound
+from drsub_fast.claims.premises import NONNEGATIVE, has_negative_points, property_holds
+from drsub_fast.engine.clock import OutOfTime, last_moment, now, thread_time_left, time_left, until
+from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import Multilinear
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.proofs.global_optimum import global_maximum
 from drsub_fast.proofs.rungs import CALL
-from drsub_fast.result import Result, with_bound
+from drsub_fast.result import Certificate, Result, Status, register_prover
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
@@ -42,6 +45,10 @@ from drsub_fast.solvers.two_phase import subroutines
 #: items under a budget have bounds of 1.055, 1.054 and 1.037 times the maximum, in the median, by 5e6, 2e7 and 4e7:
 #: branching pays late. Sets of items, log Z and concave f need no floor.
 _FREE_OPERATIONS, _FREE_FOR_QUADRATICS, _FREE_FOR_SOFTMAX = 8e6, 2e7, 4e7
+#: Gap that a bound aims at when it is read, and the seconds of bound="tight" where the solve had no limit.
+_TIGHT_GAP, _TIGHT_SECONDS = 1e-6, 10.0
+#: Variables up to which `Result.prove` branches: it uses dense matrices.
+_BRANCHED = 300
 #: Operations of a step of a compiled loop beside f's: 0.4 to 2 us of steps and oracles of a dozen variables.
 _COMPILED_STEP = 1000
 
@@ -107,13 +114,26 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
     better = other if other.value > result.value else result
     top = max(result.best_value, other.best_value)
     stopped = other.status not in FINISHED_RUNS
+    bounds = result.certificate.given, other.certificate.given
     return replace(
-        better, method=result.method if better is result else other.method, guarantee=other.guarantee,
+        better, method=result.method if better is result else other.method,
+        guarantee=_kept(other.guarantee, bounded, result, top, min(bounds)),
         status=other.status if stopped else better.status,
         note=f"{addition.split(' adds')[0]} was stopped" if stopped else f"{why}, so {addition}",
-        upper_bound=max(min(result.upper_bound, other.upper_bound), top), n_lmo=result.n_lmo + other.n_lmo,
-        time=now() - began, n_starts=result.n_starts, n_best=result.n_best,
+        certificate=Certificate(least_bound(top, *bounds), None, (f, P)), n_lmo=result.n_lmo + other.n_lmo,
+        time=now() - began, details=replace(better.details, n_starts=result.n_starts, n_best=result.n_best),
     )  # fmt: skip
+
+
+def _kept(guarantee, bounded, result, top, bound):
+    """The guarantee of the method with a bound, unless the other solves met a value against it."""
+    if guarantee.ratio is None or guarantee.holds is True:
+        return guarantee
+    if contradicts(top, bound):
+        return guarantee.withdrawn(f"f(x) = {top:g} is above the bound {bound:g} that holds for DR-submodular f")
+    values = np.concatenate([run.trace.value for run in (result, *result.phases)])
+    reason = NONNEGATIVE.contradiction(values) if bounded is mualem_feldman else ""
+    return guarantee.withdrawn(reason) if reason else guarantee
 
 
 def options_of(method: Any, subroutine: Any = None) -> Any:
@@ -160,7 +180,8 @@ def maximize(
         What `upper_bound` rests on. "cheap": what the method knows at no cost. "tight": the best that
         `certificates.upper_bound` can prove. "auto": the best that it proves with as many operations as the solve
         took, counted and not timed, or 8e6 (some 4 ms; for quadratics 2e7, for softmax extensions 4e7) if that is more.
-        The last two are computed when the bound is first read.
+        The last two are computed when the bound is first read; "tight" takes what the solve left of its time limit,
+        10 s without one. `Result.prove` goes on from there.
     x0 : array_like, shape (n,), optional
         Starting point in P, for methods that take one; with several starts, one more start.
     callback : callable, optional
@@ -208,10 +229,74 @@ def maximize(
     result = solver(f, P, **options)
     if bound == "cheap":
         return result
-    limits = {"gap": 1e-6}
+    limits = {"gap": _TIGHT_GAP}
     if bound == "auto":
         step = f.operations + (_COMPILED_STEP if f.compiled else CALL)
         free = _FREE_FOR_SOFTMAX if isinstance(f, Softmax) else _FREE_OPERATIONS
         free = _FREE_FOR_QUADRATICS if isinstance(f, Quadratic) else free
         limits["operations"] = max(free, result.n_lmo * step)
-    return with_bound(result, lambda known: min(known, upper_bound(f, P, result.value, x=result.x, **limits)))
+    else:
+        limit = options.get("time_limit")
+        limits["time_limit"] = _TIGHT_SECONDS if limit is None else max(0.0, limit - result.time)
+    top = max(result.value, result.best_value)
+    compute = partial(_bound_when_read, f, P, result.x, result.value, top, limits)
+    return replace(result, certificate=Certificate(result.certificate.given, compute, (f, P)))
+
+
+def _bound_when_read(f, P, x, value, top, limits):
+    """`upper_bound` within these limits and that of the thread; infinity if a value was met above it."""
+    left = min(limits.get("time_limit", math.inf), thread_time_left())
+    try:
+        bound = upper_bound(f, P, value, x=x, **(limits | {"time_limit": None if left == math.inf else left}))
+    except OutOfTime:
+        return math.inf
+    return least_bound(top, bound)
+
+
+def _prove(result: Result, problem: tuple[object, object], time_limit: float | None, gap: float) -> Result:
+    """`Result.prove`: the bound that is read, then `upper_bound`, then branch and bound where there is one for f."""
+    f, P = problem
+    require_problem(f, P)
+    began, gap = now(), as_real(gap, "gap", lower=0.0)
+    limit = None if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
+    value, found, allowed = result.best_value, None, gap * abs(result.best_value)
+    with until(None if limit is None else began + limit):
+        bound = least_bound(value, result.certificate.read())
+    branches = isinstance(f, (Quadratic, Softmax)) and f.n <= _BRANCHED
+    if not is_proved(value, bound, allowed):
+        left = time_left(limit, began)
+        left = 0.5 * left if left is not None and branches else left
+        bound = least_bound(value, bound, upper_bound(f, P, value, time_limit=left, gap=gap, x=result.best_x))
+    if branches and not is_proved(value, bound, allowed):
+        try:
+            found = global_maximum(f, P, time_limit=time_left(limit, began), gap=gap)
+        except (UnsupportedError, ValueError):
+            found = None  # a set or a size that is not branched on
+    if found is not None:
+        bound = least_bound(max(value, found.value), bound, found.certificate.given)
+        value = max(value, found.value)
+    return _proved(result, f, P, found, value, bound, gap, now() - began)
+
+
+def _proved(result, f, P, found, value, bound, gap, seconds):
+    """The result with its new bound, at the best point known; ``found`` is that of a branch and bound, or None."""
+    details, status = result.details, result.status
+    if found is not None:
+        details = replace(details, n_nodes=found.n_nodes)
+    if found is not None and found.value > result.best_value:
+        status = found.status
+        result = replace(
+            result, x=found.x, fw_gap=found.fw_gap, best_x=found.best_x, trace=found.trace, n_iter=0, note=""
+        )
+    elif value > result.value:
+        status = converged_status(status, math.nan, 0.0)
+        result = replace(result, x=result.best_x.copy(), fw_gap=math.nan)
+    if is_proved(value, bound, gap * abs(value)) or (found is not None and found.status is Status.OPTIMAL):
+        status = Status.OPTIMAL
+    return replace(
+        result, value=value, best_value=value, certificate=Certificate(bound, None, (f, P)), status=status,
+        time=result.time + seconds, details=details,
+    )  # fmt: skip
+
+
+register_prover(_prove)

@@ -1,10 +1,11 @@
 """What a solver returns, and what the answer is worth."""
 
+import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from drsub_fast._records import Record, as_html, as_text, draw_trace, vector_tex
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+logger: logging.Logger = logging.getLogger("drsub_fast")
 
 
 class Status(Enum):
@@ -116,12 +119,137 @@ class Trace(Record):
     fw_gap: NDArray[np.float64]
 
 
-@dataclass(frozen=True, init=False, eq=False)
+class Certificate:
+    """What is proved of a maximum: an upper bound that is known, and how to compute a better one.
+
+    Results share it with their copies. A pickle keeps the numbers alone.
+
+    Parameters
+    ----------
+    given : float
+        The upper bound that is known at no cost; infinite where none is.
+    compute : callable, optional
+        ``compute() -> float``: another upper bound, called when the bound is first read.
+    problem : tuple of (Objective, FeasibleSet), optional
+        What `Result.prove` works on.
+
+    Examples
+    --------
+    >>> from drsub_fast.result import Certificate
+    >>> certificate = Certificate(2.0, lambda: 1.5)
+    >>> certificate.known, certificate.read(), certificate.known
+    (2.0, 1.5, 1.5)
+    """
+
+    __slots__ = ("_compute", "given", "is_computed", "known", "problem")
+
+    def __init__(
+        self,
+        given: float,
+        compute: Callable[[], float] | None = None,
+        problem: tuple[object, object] | None = None,
+    ) -> None:
+        self.given = self.known = given
+        self._compute = compute
+        self.problem = problem
+        self.is_computed = False
+
+    def read(self) -> float:
+        """The least bound known, after the computation that was put off; an error there is logged, never raised."""
+        compute = self._compute
+        if compute is not None:
+            try:
+                bound = compute()
+            except Exception as error:
+                logger.warning("an upper bound could not be computed: %s: %s", type(error).__name__, error)
+                bound = math.inf
+            if bound < self.known:
+                self.known = bound
+            self._compute, self.is_computed = None, True
+        return self.known
+
+    def __eq__(self, other: object) -> bool:
+        # What is read later rests on the same problem and answer, and reading it changes no result.
+        return isinstance(other, Certificate) and self.given == other.given
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Certificate({self})"
+
+    def __str__(self) -> str:
+        """The bound that is known; computes nothing."""
+        if self.known < math.inf:
+            return f"{self.known:.6g}"
+        if self.is_computed:
+            return "none is known"
+        return "not computed" + ("" if self.problem is None else ": r.prove()")
+
+    def __getstate__(self) -> tuple[float, float, bool]:
+        return self.given, self.known, self.is_computed
+
+    def __setstate__(self, state: tuple[float, float, bool]) -> None:
+        self.given, self.known, self.is_computed = state
+        self._compute = self.problem = None
+
+    def __copy__(self) -> "Certificate":
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "Certificate":
+        return self
+
+
+class Prover(Protocol):
+    """``prover(result, problem, time_limit, gap)``: the result with the best bound that it can prove in the time."""
+
+    def __call__(
+        self, result: "Result", problem: tuple[object, object], time_limit: float | None, gap: float
+    ) -> "Result": ...
+
+
+_provers: list[Prover] = []
+
+
+def register_prover(prover: Prover) -> None:
+    """Makes `Result.prove` call this function; bounds and proofs are built on results."""
+    _provers[:] = [prover]
+
+
+@dataclass(frozen=True, eq=False)
+class Details(Record):
+    """What only some results have.
+
+    Attributes
+    ----------
+    phases : tuple of Result
+        Results of the phases of a two-phase method.
+    phase : int or None
+        Which phase is returned, counted from 1.
+    n_starts, n_best : int
+        Number of starts of a multi-start run, and how many reached the best value.
+    n_nodes : int
+        Nodes of a branch and bound.
+    lower_bound : float
+        Of a minimisation: a proven lower bound on the global minimum. Else minus infinity.
+    """
+
+    phases: "tuple[Result, ...]" = field(default=(), repr=False)
+    phase: int | None = None
+    n_starts: int = 1
+    n_best: int = 1
+    n_nodes: int = 0
+    lower_bound: float = -math.inf
+
+
+_NO_DETAILS = Details()
+
+
+@dataclass(frozen=True, eq=False)
 class Result(Record):
     """Answer of a solver.
 
     ``print(result)`` shows a short table, notebooks an HTML one, `plot` a picture. Two results are equal if all their
-    fields are, the time of the run among them.
+    fields are, the time of the run among them. None of these, nor a copy or a pickle, computes anything.
 
     Attributes
     ----------
@@ -132,15 +260,12 @@ class Result(Record):
     fw_gap : float
         max over the set of <grad f(x), v - x>: 0 at a stationary point. It certifies stationarity, not
         optimality. NaN if the run stopped before it was computed.
-    upper_bound : float
-        A proven upper bound on the global maximum (infinite if none is known). One that costs more than the solve's
-        own is computed when it is first read, and kept.
+    certificate : Certificate
+        What is proved of the maximum; `upper_bound` reads it.
     guarantee : Guarantee
         The a-priori bound of the method and whether its premise is known to hold.
     status : Status
         Why the run stopped.
-    message : str
-        The same as a sentence.
     n_iter : int
         Updates of x on the way to this answer: of the phase or start that is returned.
     n_lmo : int
@@ -153,19 +278,14 @@ class Result(Record):
         The iterate of the largest value met on the way (the method may return another one).
     method : str
         Name of the method.
-    phases : tuple of Result
-        Results of the phases of a two-phase method.
-    phase : int or None
-        Which phase is returned, counted from 1.
-    n_starts, n_best : int
-        Number of starts of a multi-start run, and how many reached the best value.
-    n_nodes : int
-        Nodes of a branch and bound.
+    note : str
+        What `message` adds to the status.
     compiled : bool
         Whether compiled code ran it, at the end at least; else it was plain Python, which is much slower: see
         DRSUB_FAST_COMPILE in README.
-    lower_bound : float
-        Of a minimisation: a proven lower bound on the global minimum. Else minus infinity.
+    details : Details
+        What only some results have: phases, numbers of starts and nodes, the lower bound of a minimum. Each can be read
+        from the result itself too, e.g. ``result.phases``.
 
     Examples
     --------
@@ -179,7 +299,7 @@ class Result(Record):
     x: NDArray[np.float64]
     value: float
     fw_gap: float
-    upper_bound: float
+    certificate: Certificate
     guarantee: Guarantee
     status: Status
     n_iter: int
@@ -190,41 +310,52 @@ class Result(Record):
     best_value: float
     method: str
     note: str = ""
-    phases: "tuple[Result, ...]" = field(default=(), repr=False)
-    phase: int | None = None
-    n_starts: int = 1
-    n_best: int = 1
-    n_nodes: int = 0
-    lower_bound: float = -math.inf
     compiled: bool | None = None
+    details: Details = field(default_factory=lambda: _NO_DETAILS)
 
-    def __init__(
-        self, x: NDArray[np.float64], value: float, fw_gap: float, upper_bound: float, guarantee: Guarantee,
-        status: Status, n_iter: int, n_lmo: int, time: float, trace: Trace, best_x: NDArray[np.float64],
-        best_value: float, method: str, note: str = "", phases: "tuple[Result, ...]" = (), phase: int | None = None,
-        n_starts: int = 1, n_best: int = 1, n_nodes: int = 0, lower_bound: float = -math.inf,
-        compiled: bool | None = None,
-    ) -> None:  # fmt: skip
-        # The one that a frozen dataclass writes itself takes longer than twenty steps of a small solve.
-        given = locals()
-        del given["self"]
-        object.__setattr__(self, "__dict__", given)
+    @property
+    def upper_bound(self) -> float:
+        """A proven upper bound on the global maximum, infinite if none is known.
 
-    def _upper_bound_when_read(self, name: str) -> float:
-        # Asked for what is not there only: a bound that was put off until somebody reads it.
-        put_off = self.__dict__.get("_put_off")
-        if name != "upper_bound" or put_off is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self.__dict__["upper_bound"] = bound = put_off()
-        self.__dict__.pop("_put_off", None)
-        return bound
+        One that costs more than the solve's own is computed when it is first read, and kept.
+        """
+        return self.certificate.read()
 
-    if not TYPE_CHECKING:  # so that a misspelt name is an error for type checkers
-        __getattr__ = _upper_bound_when_read
+    def prove(self, time_limit: float | None = None, gap: float = 1e-6) -> "Result":
+        """The answer with the best upper bound that can be proved in the time, and with a better point if one is met.
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Copies and pickles hold the bound, not the problem that it is computed from.
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        Parameters
+        ----------
+        time_limit : float, optional
+            Seconds; without one it ends when the gap is closed, or at Ctrl-C, which may take long for many variables.
+        gap : float
+            The proof is complete when upper_bound - value <= gap |value|.
+
+        Returns
+        -------
+        Result
+            A new one; its status is OPTIMAL where the proof is complete.
+
+        Raises
+        ------
+        ValueError
+            If the result does not hold its problem: after a pickle, from a file, a batch, or of a minimisation.
+
+        Examples
+        --------
+        >>> import drsub_fast as ds
+        >>> f = ds.Quadratic([[-1.0, -4.0], [-4.0, -1.0]], [1.0, 1.5])
+        >>> r = ds.frank_wolfe(f, ds.Box([1.0, 1.0]), max_iter=3).prove()
+        >>> round(r.value, 4), round(r.upper_bound, 4), r.status.name
+        (1.0, 1.0, 'OPTIMAL')
+        """
+        problem = self.certificate.problem
+        if problem is None:
+            raise ValueError(
+                "this result does not hold its problem: ds.certificates.upper_bound(f, P, result.value, x=result.x) "
+                "proves a bound"
+            )
+        return _provers[0](self, problem, time_limit, gap)
 
     @property
     def message(self) -> str:
@@ -247,9 +378,42 @@ class Result(Record):
     @property
     def ratio(self) -> float:
         """value / upper_bound: a proven fraction of the global maximum, or NaN where that says nothing."""
-        if self.value >= 0.0 and 0.0 < self.upper_bound < math.inf:
-            return min(1.0, self.value / self.upper_bound)
+        return self._part_of(self.upper_bound)
+
+    def _part_of(self, bound: float) -> float:
+        if self.value >= 0.0 and 0.0 < bound < math.inf:
+            return min(1.0, self.value / bound)
         return math.nan
+
+    @property
+    def phases(self) -> "tuple[Result, ...]":
+        """Results of the phases of a two-phase method."""
+        return self.details.phases
+
+    @property
+    def phase(self) -> int | None:
+        """Which phase is returned, counted from 1."""
+        return self.details.phase
+
+    @property
+    def n_starts(self) -> int:
+        """Number of starts of a multi-start run."""
+        return self.details.n_starts
+
+    @property
+    def n_best(self) -> int:
+        """How many starts reached the best value."""
+        return self.details.n_best
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes of a branch and bound."""
+        return self.details.n_nodes
+
+    @property
+    def lower_bound(self) -> float:
+        """Of a minimisation: a proven lower bound on the global minimum. Else minus infinity."""
+        return self.details.lower_bound
 
     def plot(self, axes: "tuple[Axes, Axes] | None" = None) -> "tuple[Axes, Axes]":
         """Draws the value with its bound, and the gap, against the iteration.
@@ -272,13 +436,13 @@ class Result(Record):
         return draw_trace(self, axes)
 
     def _rows(self) -> dict[str, str]:
-        bound = f"{self.upper_bound:.6g}" if math.isfinite(self.upper_bound) else "not known"
-        ratio = "" if math.isnan(self.ratio) else f" (the value is {100.0 * self.ratio:.4g} % of it)"
+        part = self._part_of(self.certificate.known)
         starts = f", {self.n_starts} starts" if self.n_starts > 1 else ""
         nodes = f", {self.n_nodes} nodes" if self.n_nodes else ""
         return {
             "value": f"{self.value:.6g}",
-            "proven bound": bound + ratio,
+            "proven bound": str(self.certificate)
+            + ("" if math.isnan(part) else f" (the value is {100.0 * part:.4g} % of it)"),
             "Frank-Wolfe gap": f"{self.fw_gap:.3g}" if math.isfinite(self.fw_gap) else "not computed",
             "guarantee": str(self.guarantee),
             "work": f"{self.n_iter} steps, {self.n_lmo} oracle calls{starts}{nodes}, {self.time:.3g} s"
@@ -296,19 +460,3 @@ class Result(Record):
 def ran_as(compiled: bool | None) -> str:
     """Words for the code that ran a solve, to come after its time."""
     return {True: ", compiled", False: ", interpreted", None: ""}[compiled]
-
-
-def with_bound(result: Result, bound: Callable[[float], float]) -> Result:
-    """The same result with the upper bound ``bound(known)``, at most the known one, computed when it is first read."""
-    known, top = result.upper_bound, max(result.value, result.best_value)
-
-    def put_off():
-        least = bound(known)
-        # A value above a bound by more than rounding contradicts what the bound rests on, say a wrong declaration.
-        return max(least, top) if top - least <= 1e-9 * max(abs(top), abs(least)) else math.inf
-
-    other = object.__new__(Result)
-    other.__dict__.update(vars(result))
-    del other.__dict__["upper_bound"]
-    other.__dict__["_put_off"] = put_off
-    return other

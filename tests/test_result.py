@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
-from drsub_fast.result import with_bound
+from drsub_fast.result import Certificate
 
 
 @pytest.fixture
@@ -18,38 +18,86 @@ def answer():
     return ds.frank_wolfe(f, ds.Box([1.0, 1.0]))
 
 
+def put_off(r, bound):
+    """The same result with a bound that is computed when it is first read."""
+    return replace(r, certificate=Certificate(r.certificate.given, bound, r.certificate.problem))
+
+
 def test_the_bound_is_computed_once(answer):
     calls = []
 
-    def bound(known):
-        calls.append(known)
-        return known - 0.5
+    def bound():
+        calls.append(None)
+        return 0.75
 
-    r = with_bound(answer, bound)
+    r = put_off(answer, bound)
     assert calls == []
-    assert r.upper_bound == answer.upper_bound - 0.5
-    assert r.upper_bound == answer.upper_bound - 0.5
-    assert calls == [answer.upper_bound]
+    assert r.upper_bound == 0.75
+    assert r.upper_bound == 0.75
+    assert len(calls) == 1
 
 
-def test_a_bound_is_never_below_the_value(answer):
-    assert with_bound(answer, lambda known: answer.value - 1e-16).upper_bound >= answer.value
+def test_a_bound_that_is_read_is_never_above_the_known_one(answer):
+    assert put_off(answer, lambda: answer.upper_bound + 1.0).upper_bound == answer.upper_bound
+
+
+@pytest.mark.parametrize("error", [TypeError, ArithmeticError, np.linalg.LinAlgError, MemoryError])
+def test_reading_a_bound_never_raises(answer, caplog, error):
+    def bound():
+        raise error("broken")
+
+    r = put_off(answer, bound)
+    assert r.upper_bound == answer.upper_bound
+    assert "broken" in caplog.text
+    assert r.upper_bound == answer.upper_bound
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("act", [
+    repr, str, copy.copy, copy.deepcopy, replace, lambda r: pickle.loads(pickle.dumps(r)),
+    lambda r: r == replace(r, note="mine"), lambda r: r._repr_html_(), lambda r: r.message,
+])  # fmt: skip
+def test_reading_a_result_computes_nothing(answer, act):
+    def bound():
+        raise AssertionError("computed")
+
+    act(put_off(answer, bound))
 
 
 @pytest.mark.parametrize("make", [lambda r: pickle.loads(pickle.dumps(r)), copy.copy, copy.deepcopy, replace])
 def test_copies_hold_the_bound(answer, make):
-    copied = make(with_bound(answer, lambda known: 0.75))
-    assert vars(copied)["upper_bound"] == 0.75
+    r = put_off(answer, lambda: 0.75)
+    assert make(r) == r
+    assert r.upper_bound == 0.75
+    copied = make(r)
+    assert copied == r
+    assert copied.upper_bound == 0.75
     np.testing.assert_array_equal(copied.x, answer.x)
 
 
+def test_copies_can_be_proved_and_pickles_say_how(answer):
+    r = ds.maximize(ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0]), ds.Box([1.0, 1.0]))
+    assert copy.deepcopy(r).prove().status is ds.Status.OPTIMAL
+    with pytest.raises(ValueError, match="does not hold its problem"):
+        pickle.loads(pickle.dumps(r)).prove()
+
+
+def test_the_answer_and_the_best_point_are_two_arrays():
+    f, P = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0]), ds.Box([1.0, 1.0])
+    for method in ("auto", *ds.METHODS):
+        r = ds.maximize(f, P, method=method)
+        for one in (r, *r.phases):
+            assert not np.shares_memory(one.x, one.best_x), method
+
+
 def test_reading_and_comparing(answer):
-    r = with_bound(answer, lambda known: 0.75)
+    r = put_off(answer, lambda: 0.75)
     assert r == r
-    assert "upper_bound=0.75" in repr(r)
-    assert with_bound(answer, lambda known: 0.75).ratio == pytest.approx(answer.value / 0.75)
+    assert "certificate=Certificate(2)" in repr(r)
+    assert r.ratio == pytest.approx(answer.value / 0.75)
+    assert "certificate=Certificate(0.75)" in repr(r)
     with pytest.raises(FrozenInstanceError):
-        r.upper_bound = 1.0
+        r.value = 1.0
     with pytest.raises(AttributeError, match="no attribute 'lower'"):
         getattr(r, "lower")  # noqa: B009
 
@@ -77,7 +125,10 @@ def test_every_record_is_equal_to_its_copy_and_has_a_text(make):
 
 
 def test_print_shows_a_short_table(answer):
-    text = str(with_bound(answer, lambda known: 0.75))
+    r = put_off(replace(answer, certificate=Certificate(np.inf, None, answer.certificate.problem)), lambda: 0.75)
+    assert "proven bound     not computed: r.prove()" in str(r)
+    assert r.upper_bound == 0.75
+    text = str(r)
     assert text.startswith("frank-wolfe: ")
     assert f"value            {answer.value:.6g}" in text
     assert "proven bound     0.75 (the value is" in text

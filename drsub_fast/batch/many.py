@@ -24,7 +24,7 @@ from drsub_fast.batch.workers import AHEAD, Store, run_chunks, workers_of
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
 from drsub_fast.engine.worth import series
 from drsub_fast.methods import METHODS, maximize
-from drsub_fast.result import Guarantee, Result, Status, Trace
+from drsub_fast.result import Certificate, Guarantee, Result, Status, Trace
 
 logger: logging.Logger = logging.getLogger("drsub_fast")
 
@@ -44,8 +44,8 @@ def unsolved(n: int, method: Any, message: Any) -> Any:
     """The result of a problem that failed."""
     x = np.full(n, np.nan)
     return Result(
-        x, np.nan, np.nan, np.inf, _NO_GUARANTEE, Status.FAILED, 0, 0, 0.0, Trace(np.empty(0), np.empty(0)),
-        x, np.nan, method, message,
+        x, np.nan, np.nan, Certificate(np.inf), _NO_GUARANTEE, Status.FAILED, 0, 0, 0.0,
+        Trace(np.empty(0), np.empty(0)), x.copy(), np.nan, method, message,
     )  # fmt: skip
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from drsub_fast.result import Guarantee, Result, Status, Trace
+from drsub_fast.result import Certificate, Details, Guarantee, Result, Status, Trace
 
-_CLASSES = {kind.__name__: kind for kind in (Guarantee, Result, Trace)}
+_CLASSES = {kind.__name__: kind for kind in (Details, Guarantee, Result, Trace)}
 
 
 def pack(results: Any) -> Any:
@@ -33,6 +33,8 @@ def _packed(value, numbers):
         return {"array": [start, *value.shape]}
     if isinstance(value, Status):
         return {"status": value.name}
+    if isinstance(value, Certificate):
+        return {"certificate": value.known}
     if type(value) in _CLASSES.values():
         items = {item.name: _packed(getattr(value, item.name), numbers) for item in fields(value)}
         return {type(value).__name__: items}
@@ -50,6 +52,8 @@ def _unpacked(value, numbers):
         return numbers[start : start + int(np.prod(shape))].reshape(shape).copy()
     if kind == "status":
         return Status[content]
+    if kind == "certificate":
+        return Certificate(content)
     if kind == "tuple":
         return tuple(_unpacked(item, numbers) for item in content)
     return _CLASSES[kind](**{name: _unpacked(item, numbers) for name, item in content.items()})

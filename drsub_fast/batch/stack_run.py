@@ -215,8 +215,9 @@ class Batch:
         if self.phase is None:
             self.compiled = result.compiled
         answers = self.answers
-        for name in ("x", "value", "fw_gap", "upper_bound", "n_iter", "n_lmo"):
+        for name in ("x", "value", "fw_gap", "n_iter", "n_lmo"):
             getattr(answers, name)[i] = getattr(result, name)
+        answers.upper_bound[i] = result.certificate.known
         self.claims.known[i] = result.guarantee
         if len(answers.trace_value):
             for trace, values in ((answers.trace_value, result.trace.value), (answers.trace_gap, result.trace.fw_gap)):

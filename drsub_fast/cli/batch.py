@@ -27,7 +27,7 @@ from drsub_fast.cli.progress import shown_progress
 from drsub_fast.engine.threads import worker_count
 from drsub_fast.errors import CheckpointError, UnsupportedError
 from drsub_fast.problems.files import PROBLEM_FILES, kind_of_file, read_problem
-from drsub_fast.result import Status
+from drsub_fast.result import Certificate, Status
 
 #: Errors of a disk, or of a user's share of it, that is full.
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
@@ -124,7 +124,7 @@ class _FileProblems:
         if shift is not None:
             result = replace(result, x=result.x + shift)
         if minimize:
-            result = replace(result, value=-result.value, upper_bound=-result.upper_bound)
+            result = replace(result, value=-result.value, certificate=Certificate(-result.certificate.known))
         return result, "minimize" if minimize else "maximize"
 
 

@@ -30,7 +30,7 @@ from drsub_fast.proofs.program import constraint_rows, magnitude, quadratic_prog
 from drsub_fast.proofs.quadratic import branch_and_bound
 from drsub_fast.proofs.search import Incumbent, Limits, Proof, time_left
 from drsub_fast.proofs.softmax import separable_bounds
-from drsub_fast.result import Guarantee, Result, Status, Trace
+from drsub_fast.result import Certificate, Details, Guarantee, Result, Status, Trace
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.problem import require_problem
@@ -140,10 +140,11 @@ def _result(f, P, x, proof, start, method, began, time_limit, upper_bound):
     upper_bound = max(upper_bound, value)
     note = "" if proof.status is Status.OPTIMAL else f"{upper_bound - value:.2e} left between value and bound"
     return Result(
-        x=x, value=value, fw_gap=fw_gap, upper_bound=upper_bound, guarantee=_PROVED, status=proof.status, n_iter=0,
+        x=x, value=value, fw_gap=fw_gap, certificate=Certificate(upper_bound, None, (f, P)), guarantee=_PROVED,
+        status=proof.status, n_iter=0,
         n_lmo=1 + (start.n_lmo if start else P.n), time=now() - began,
         trace=Trace(np.array([value]), np.array([fw_gap])),
-        best_x=x, best_value=value, method=method, note=note, n_nodes=proof.n_nodes, **counts,
+        best_x=x.copy(), best_value=value, method=method, note=note, details=Details(n_nodes=proof.n_nodes, **counts),
     )  # fmt: skip
 
 
@@ -222,7 +223,8 @@ def global_maximum(
         )
     method = _as_method(f, method, methods)
     proof, incumbent, start = _prove(f, P, method, time_limit, gap, max_nodes, n_starts, seed)
-    return _result(f, P, incumbent.x, proof, start, method, began, time_limit, min(proof.bound + c, start.upper_bound))
+    bound = min(proof.bound + c, start.certificate.given)
+    return _result(f, P, incumbent.x, proof, start, method, began, time_limit, bound)
 
 
 def _zero_is_minimum(program, P, deadline):
@@ -306,4 +308,7 @@ def global_minimum(
         x = incumbent.x
     r = _result(negative, P, x, proof, start, method, began, time_limit, proof.bound - f.c)
     trace = Trace(-r.trace.value, r.trace.fw_gap)
-    return replace(r, value=-r.value, upper_bound=np.inf, lower_bound=-r.upper_bound, trace=trace, best_value=-r.value)
+    details = replace(r.details, lower_bound=-r.certificate.given)
+    return replace(
+        r, value=-r.value, certificate=Certificate(np.inf), trace=trace, best_value=-r.value, details=details
+    )

@@ -22,7 +22,7 @@ from drsub_fast.claims.premises import MONOTONE
 from drsub_fast.engine.clock import now, time_left
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.boosted import boosted
-from drsub_fast.result import Result, Status, Trace
+from drsub_fast.result import Certificate, Result, Status, Trace
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import solver_upper
@@ -110,8 +110,8 @@ def boosted_gradient(
         options["max_iter"] = 0
     if first.status is Status.TIME_LIMIT and math.isfinite(value):
         second = replace(
-            first, value=value, fw_gap=math.nan, upper_bound=math.inf, n_iter=0, n_lmo=0, best_x=first.x,
-            best_value=value, trace=Trace(np.array([value]), np.array([math.nan])),
+            first, value=value, fw_gap=math.nan, certificate=Certificate(math.inf), n_iter=0, n_lmo=0,
+            best_x=first.x.copy(), best_value=value, trace=Trace(np.array([value]), np.array([math.nan])),
         )  # fmt: skip
     else:
         # F averages f over the way to x, and may be finite where f itself is not.
@@ -124,11 +124,12 @@ def boosted_gradient(
         bound = (value - start / math.e + max(first.fw_gap, 0.0)) / _PART
         bound += 1e-9 * (abs(value) + abs(bound))
     given, upper_bound = claims(
-        f, P, upper, _PROMISE, status, first.n_iter + 1, second.trace.value, top, min(bound, second.upper_bound)
+        f, P, upper, _PROMISE, status, first.n_iter + 1, second.trace.value, top, min(bound, second.certificate.given)
     )
     return replace(
-        second, guarantee=given, upper_bound=upper_bound, status=status, n_lmo=first.n_lmo + second.n_lmo,
-        time=now() - began, method="boosted-gradient", phases=(first, second), phase=2,
+        second, guarantee=given, certificate=Certificate(upper_bound, None, (f, P)), status=status,
+        n_lmo=first.n_lmo + second.n_lmo, time=now() - began, method="boosted-gradient",
+        details=replace(second.details, phases=(first, second), phase=2),
     )  # fmt: skip
 
 

@@ -16,10 +16,10 @@ from typing import Any, Literal
 import numpy as np
 
 from drsub_fast._checks import as_count
-from drsub_fast.claims.gate import Promise, claims
+from drsub_fast.claims.gate import Promise, claims, converged_status
 from drsub_fast.claims.premises import NONNEGATIVE
 from drsub_fast.objectives.base import Objective
-from drsub_fast.result import Result, Status
+from drsub_fast.result import Certificate, Result, Status
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import inner_point, solver_upper
@@ -91,11 +91,14 @@ def mualem_feldman(
     ratio = (1.0 - min(1.0, norm)) / 4.0
     statement = f"f(x) >= {ratio:.3g} f(x*) - O(1/K) (Mualem and Feldman 2023, least maximum norm {norm:.3g})"
     promise = Promise(ratio, statement, NONNEGATIVE, any_sign=True)
-    bound, upper_bound = claims(f, P, upper, promise, status, r.n_iter, r.trace.value, r.best_value, r.upper_bound)
+    bound, upper_bound = claims(
+        f, P, upper, promise, status, r.n_iter, r.trace.value, r.best_value, r.certificate.given
+    )
     gap = r.fw_gap if np.array_equal(r.x, r.best_x) else math.nan
     return replace(
-        r, x=r.best_x, value=r.best_value, fw_gap=gap, guarantee=bound, upper_bound=upper_bound,
-        status=status, method="mualem-feldman",
+        r, x=r.best_x, best_x=r.best_x.copy(), value=r.best_value, fw_gap=gap, guarantee=bound,
+        certificate=Certificate(upper_bound, None, (f, P)), status=converged_status(status, gap, 0.0),
+        method="mualem-feldman",
     )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ from drsub_fast.engine.jit import Interpreted
 from drsub_fast.engine.threads import progress_bar, worker_count
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.result import Result, Status, Trace
+from drsub_fast.result import Certificate, Details, Result, Status, Trace
 from drsub_fast.sets.base import FeasibleSet, projects_by_kernel
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.atoms import FullyCorrectiveOptions, atoms_size
@@ -186,8 +186,8 @@ def multi_start(
     -------
     Result
         The best local solution; `n_starts` counts the solved starts and `n_best` those that reached the best
-        value up to 1e-6 relative. `n_lmo` and `time` are totals. Where the second phase gave it, `status` is that
-        of its run over Q, while `fw_gap` is the gap over P, which may be larger than ``tol``.
+        value up to 1e-6 relative. `n_lmo` and `time` are totals. An answer of the second phase that is not stationary
+        over P is where one more solve begins.
 
     Raises
     ------
@@ -237,12 +237,12 @@ def multi_start(
     # Where f(0) is not finite, a second phase has no start.
     if starts.stopped is None and P.is_down_closed and starts.rows.codes[0] != NON_FINITE:
         options |= {"time_limit": run.time_left(), "progress": progress}
-        best = second_phase(first, local.solve, f, P, options, first.upper_bound)
+        best = second_phase(first, local.solve, f, P, options, first.certificate.given, polish=True)
         return replace(best, method="multi-start", time=now() - run.began)
     guarantee, bound = claims(
-        f, P, run.upper, STATIONARY, first.status, first.n_iter, first.trace.value, first.value, first.upper_bound
+        f, P, run.upper, STATIONARY, first.status, first.n_iter, first.trace.value, first.value, first.certificate.given
     )
-    first = replace(first, guarantee=guarantee, upper_bound=bound)
+    first = replace(first, guarantee=guarantee, certificate=Certificate(bound, None, (f, P)))
     if starts.stopped is None:
         return first
     return replace(first, status=starts.stopped, note=f"after {first.n_starts} of {len(starts.rows.codes)} starts")
@@ -478,10 +478,12 @@ class _Starts:
         if solved[0] and run.from_zero:
             bound = bound_from_zero(run.f, run.upper, rows.trace_value[0], rows.trace_gap[0])
         return Result(
-            x, value, float(rows.gaps[best]), bound, STATIONARY, _STATUS[int(rows.codes[best])], k,
-            int(rows.counts[:, 1].sum()), now() - run.began, trace, x, value, "multi-start",
-            n_starts=int(solved.sum()), n_best=int((rows.values >= value - 1e-6 * abs(value)).sum()),
-            compiled=run.compiled,
+            x, value, float(rows.gaps[best]), Certificate(bound, None, (run.f, run.P)), STATIONARY,
+            _STATUS[int(rows.codes[best])], k, int(rows.counts[:, 1].sum()), now() - run.began, trace, x.copy(), value,
+            "multi-start", "", run.compiled,
+            Details(
+                n_starts=int(solved.sum()), n_best=int((rows.values >= value - 1e-6 * abs(value)).sum())
+            ),
         )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from drsub_fast.engine.signatures import type_code
 from drsub_fast.engine.threads import one_blas_thread, progress_bar
 from drsub_fast.errors import OracleError
 from drsub_fast.objectives.base import Objective, objective_size
-from drsub_fast.result import Result, Status, Trace
+from drsub_fast.result import Certificate, Result, Status, Trace
 from drsub_fast.sets.base import ORACLES, FeasibleSet, set_size
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import require_finite_start, solver_upper, starting_point
@@ -326,7 +326,7 @@ class Run:
             value, gap = self.value_in_time(x, numbers[VALUE] if started else None), math.nan
         if status.is_stop and not control[CLOSING]:
             self.trace_value[k] = numbers[VALUE] if started else value
-        top_x, top_value = x, value
+        top_x, top_value = None, value
         if started and numbers[TOP_VALUE] - value > _SAME * abs(value):
             top_x, top_value = np.minimum(self._view(TOP), self.upper), numbers[TOP_VALUE]
         if k < self.max_iter:
@@ -334,8 +334,9 @@ class Run:
         bound = bound_from_zero(self.f, self.upper, self.trace_value, self.trace_gap) if self.from_zero else math.inf
         guarantee, bound = claims(self.f, self.P, self.upper, promise, status, k, self.trace_value, top_value, bound)
         return Result(
-            x, value, gap, bound, guarantee, status, k, control[N_LMO], now() - self.began,
-            Trace(self.trace_value, self.trace_gap), top_x, top_value, method, compiled=self.compiled,
+            x, value, gap, Certificate(bound, None, (self.f, self.P)), guarantee, status, k, control[N_LMO],
+            now() - self.began, Trace(self.trace_value, self.trace_gap), x.copy() if top_x is None else top_x,
+            top_value, method, "", self.compiled,
         )  # fmt: skip
 
     def value_in_time(self, x: Any, known: float | None) -> float:

@@ -82,10 +82,15 @@ def as_tolerance(tol: Any) -> Any:
 
 
 @kernel
+def allowed_gap(tol, top, base):
+    """The gap that counts as small, where ``top`` is the largest value met and its rise is counted from ``base``."""
+    return max(tol.absolute, tol.relative * max(top - base, _ROUNDING * abs(top)))
+
+
+@kernel
 def small_gap(tol, numbers):
     """The gap at which the run may stop."""
-    top = numbers[TOP_VALUE]
-    return max(tol.absolute, tol.relative * max(top - numbers[BASE], _ROUNDING * abs(top)))
+    return allowed_gap(tol, numbers[TOP_VALUE], numbers[BASE])
 
 
 @kernel(memory=True)

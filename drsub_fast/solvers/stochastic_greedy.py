@@ -28,7 +28,7 @@ from drsub_fast.claims.premises import MONOTONE
 from drsub_fast.engine.clock import now
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.multilinear import Multilinear, SampledExtension
-from drsub_fast.result import Result, Status, Trace
+from drsub_fast.result import Certificate, Result, Status, Trace
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import solver_upper
@@ -181,6 +181,6 @@ def stochastic_continuous_greedy(
     trace = Trace(np.array([*values, value]), np.full(len(values) + 1, math.nan))
     guarantee, _ = claims(f, P, upper, _PROMISE, status, len(values), trace.value, value, math.inf)
     return Result(
-        x, value, math.nan, math.inf, guarantee, status, len(values), average.n_lmo, now() - began, trace, x, value,
-        "stochastic-continuous-greedy",
+        x, value, math.nan, Certificate(math.inf, None, (f, P)), guarantee, status, len(values), average.n_lmo,
+        now() - began, trace, x.copy(), value, "stochastic-continuous-greedy",
     )  # fmt: skip

@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_flag, as_real, described, one_of
-from drsub_fast.claims.gate import FINISHED_RUNS, Promise, claims
+from drsub_fast.claims.gate import FINISHED_RUNS, Promise, claims, converged_status
 from drsub_fast.claims.premises import NONNEGATIVE
 from drsub_fast.engine.clock import now, time_left
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
-from drsub_fast.result import Guarantee, Result
+from drsub_fast.result import Certificate, Guarantee, Result, Status
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import inner_point, solver_upper
 from drsub_fast.solvers.record import METHODS, Method, check_options, option_names, register_method
 from drsub_fast.solvers.run import bound_from_zero
 from drsub_fast.solvers.starts import local_global_bound
-from drsub_fast.solvers.state import gap_at
+from drsub_fast.solvers.state import allowed_gap, as_tolerance, gap_at
 
 TWO_PHASE = Promise(
     0.25,
@@ -84,7 +84,8 @@ def two_phase_frank_wolfe(
     Result
         The better phase, named by `phase`; its trace and iterations are that phase's, `n_lmo` and `time` are totals,
         and `phases` holds both results, that of phase 2 with its gap over Q. The status is that of the better phase,
-        or of the one that was stopped; then nothing is guaranteed.
+        COMPLETED where that is the second and its gap over P is above the tolerance, or that of a phase that was
+        stopped; then nothing is guaranteed.
 
     Raises
     ------
@@ -128,9 +129,10 @@ def two_phase_frank_wolfe(
     if first.status.is_stop:
         guarantee, _ = claims(
             f, P, upper, TWO_PHASE, first.status, first.n_iter, first.trace.value, first.best_value,
-            first.upper_bound,
+            first.certificate.given,
         )  # fmt: skip
-        result = replace(first, phases=(first,), phase=1, guarantee=guarantee, note="in phase 1")
+        details = replace(first.details, phases=(first,), phase=1)
+        result = replace(first, guarantee=guarantee, note="in phase 1", details=details)
     else:
         if time_limit is not None:
             options["time_limit"] = time_left(time_limit, began)
@@ -140,35 +142,68 @@ def two_phase_frank_wolfe(
     return replace(result, method="two-phase-frank-wolfe", time=now() - began)
 
 
-def second_phase(first: Any, subroutine: Any, f: Objective, P: FeasibleSet, options: Any, bound: Any) -> Any:
+def second_phase(
+    first: Result,
+    subroutine: Callable[..., Result],
+    f: Objective,
+    P: FeasibleSet,
+    options: dict[str, Any],
+    bound: float,
+    polish: bool = False,
+) -> Result:
     """The better of ``first``, a stationary point over P, and the subroutine's answer over Q, with the 1/4 bound.
 
-    ``bound`` is the linear bound from 0, which a value of an f that is not DR-submodular may exceed.
+    ``bound`` is the linear bound from 0, which a value of an f that is not DR-submodular may exceed. With ``polish`` an
+    answer over Q that is not stationary over P is where a third solve begins.
     """
-    upper = solver_upper(f, P)
+    began, upper = now(), solver_upper(f, P)
     Q = P.with_upper(np.maximum(upper - first.x, 0.0))
     if not (f.finite_at_zero or math.isfinite(f.value(inner_point(Q, Q.upper)))):
-        return replace(first, guarantee=_ONE_PHASE, phases=(first,), phase=1)
+        return replace(first, guarantee=_ONE_PHASE, details=replace(first.details, phases=(first,), phase=1))
     second = subroutine(f, Q, **options)
-    phase, better = (2, second) if second.value > first.value else (1, first)
-    top = first if first.best_value >= second.best_value else second
-    status = next((r.status for r in (second, first) if r.status not in FINISHED_RUNS), better.status)
-    values = np.concatenate((first.trace.value, second.trace.value, [better.value]))
+    runs, better, phase, n_lmo = [first, second], first, 1, first.n_lmo + second.n_lmo
+    status, gap = first.status, first.fw_gap
+    if second.value > first.value:
+        better, phase, status = second, 2, second.status
+        gap, allowed, calls = _gap_over_all(f, P, upper, second, options.get("tol"))
+        n_lmo += calls
+        if polish and status is Status.CONVERGED and gap > allowed:
+            if options.get("time_limit") is not None:
+                options = options | {"time_limit": time_left(options["time_limit"], began)}
+            third = subroutine(f, P, x0=second.x, **options)
+            runs.append(third)
+            n_lmo += third.n_lmo
+            if third.value >= second.value:
+                better, phase, status, gap = third, 3, third.status, third.fw_gap
+        status = converged_status(status, gap, allowed) if phase == 2 else status
+    status = next((r.status for r in reversed(runs) if r.status not in FINISHED_RUNS), status)
+    top = max(runs, key=lambda run: run.best_value)
+    values = np.concatenate([*(run.trace.value for run in runs), [better.value]])
     met = TWO_PHASE, status, first.n_iter + second.n_iter, values, top.best_value
-    guarantee, upper_bound = claims(f, P, upper, *met, min(first.upper_bound, bound))
+    guarantee, upper_bound = claims(f, P, upper, *met, min(first.certificate.given, bound))
     if guarantee.holds and math.isfinite(first.fw_gap + second.fw_gap):
-        local_global = local_global_bound.interpreted(better.value, first.fw_gap, second.fw_gap)
+        larger = max(first.value, second.value)
+        local_global = local_global_bound.interpreted(larger, first.fw_gap, second.fw_gap)
         guarantee, upper_bound = claims(f, P, upper, *met, min(upper_bound, local_global))
-    gap, n_lmo = better.fw_gap, first.n_lmo + second.n_lmo
-    if phase == 2 and math.isfinite(gap):
-        # The subroutine measured the gap over Q.
-        gradient = f.gradient(second.x)
-        gap, n_lmo = float(gap_at.interpreted(gradient, P.lmo(gradient, upper), second.x)), n_lmo + 1
-    return replace(
-        better, fw_gap=gap, guarantee=guarantee, upper_bound=upper_bound, status=status, n_lmo=n_lmo,
-        note="in phase 2" if second.status.is_stop else better.note, best_x=top.best_x, best_value=top.best_value,
-        phases=(first, second), phase=phase, n_starts=first.n_starts, n_best=first.n_best if phase == 1 else 1,
+    details = replace(
+        better.details, phases=tuple(runs), phase=phase, n_starts=first.n_starts,
+        n_best=first.n_best if phase == 1 else 1,
     )  # fmt: skip
+    return replace(
+        better, fw_gap=gap, guarantee=guarantee, certificate=Certificate(upper_bound, None, (f, P)), status=status,
+        n_lmo=n_lmo, note=f"in phase {len(runs)}" if runs[-1].status.is_stop else better.note, best_x=top.best_x.copy(),
+        best_value=top.best_value, details=details,
+    )  # fmt: skip
+
+
+def _gap_over_all(f, P, upper, second, tol):
+    """(gap over P of an answer whose gap is known over Q, the gap that counts as small, calls of the oracle)."""
+    tol = as_tolerance(tol)
+    allowed = allowed_gap.interpreted(tol, second.best_value, float(second.trace.value[0]))
+    if not math.isfinite(second.fw_gap):
+        return second.fw_gap, allowed, 0
+    gradient = f.gradient(second.x)
+    return float(gap_at.interpreted(gradient, P.lmo(gradient, upper), second.x)), allowed, 1
 
 
 register_method(
