@@ -25,7 +25,7 @@ from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.global_optimum import global_maximum
 from drsub_fast.proofs.rungs import CALL
-from drsub_fast.result import Certificate, Result, Status, register_prover
+from drsub_fast.result import Certificate, Guarantee, Result, Status, Trace, register_prover
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
@@ -226,8 +226,11 @@ def maximize(
     subroutine = options.get("subroutine", "frank-wolfe")
     if not callable(subroutine):
         check_options(options, options_of(method, subroutine), f"method {method!r}")
-    result = solver(f, P, **options)
-    if bound == "cheap":
+    try:
+        result = solver(f, P, **options)
+    except KeyboardInterrupt:  # before there was a first iterate, or between two parts of a method
+        result = _not_begun(f, P, method, Status.INTERRUPTED)
+    if bound == "cheap" or result.status is Status.INTERRUPTED:
         return result
     limits = {"gap": _TIGHT_GAP}
     if bound == "auto":
@@ -241,6 +244,15 @@ def maximize(
     top = max(result.value, result.best_value)
     compute = partial(_bound_when_read, f, P, result.x, result.value, top, limits)
     return replace(result, certificate=Certificate(result.certificate.given, compute, (f, P)))
+
+
+def _not_begun(f, P, method, status):
+    """The starting point of the set as the answer of a run that did not begin."""
+    x = P.start(solver_upper(f, P))
+    value, none = f.value(x), Guarantee(None, f"none: {status.value}")
+    trace = Trace(np.array([value]), np.array([math.nan]))
+    certificate = Certificate(math.inf, None, (f, P))
+    return Result(x, value, math.nan, certificate, none, status, 0, 0, 0.0, trace, x.copy(), value, method)
 
 
 def _bound_when_read(f, P, x, value, top, limits):

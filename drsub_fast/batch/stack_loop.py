@@ -11,7 +11,8 @@ they stand) is said by a code and left to the caller.
 import math
 from collections import namedtuple
 
-from drsub_fast.engine.codes import OK, PAUSED, SOLVED
+from drsub_fast.claims.premises import ROUNDING
+from drsub_fast.engine.codes import CONVERGED, OK, PAUSED, SOLVED
 from drsub_fast.engine.dispatch import operation, register
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.stack import own, problem_at, row_of
@@ -21,13 +22,15 @@ from drsub_fast.sets.base import lmo
 from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions
 from drsub_fast.solvers.loops import run_loop
 from drsub_fast.solvers.starts import UNSOLVED, local_global_bound, solve_starts
-from drsub_fast.solvers.state import GAP, N_LMO, VALUE, K, gap_at, linear_bound, open_run
+from drsub_fast.solvers.state import GAP, N_LMO, TOP_VALUE, VALUE, K, allowed_gap, gap_at, linear_bound, open_run
 
-#: Code of a problem whose data the loop does not accept as they stand; the others are those of the loops.
-REFUSED = -1
+#: Code of a problem whose data the loop does not accept as they stand, or that wants one more solve; and of one that
+#: converged in its second phase, though not over all of the set. The others are those of the loops.
+REFUSED, ELSEWHERE = -1, 20
 
-#: Options of a method that solves from starts, and once more over what the best of them leaves: those of one solve.
-PhasesOptions = namedtuple("PhasesOptions", "phase")
+#: Options of a method that solves from starts, and once more over what the best of them leaves: those of one solve, its
+#: `Tolerance`, and whether an answer of the second phase that is not stationary over all of the set is solved from.
+PhasesOptions = namedtuple("PhasesOptions", "phase tol polish")
 
 #: Workspace of one worker: flat arrays of the loop; for `PhasesOptions` the bounds of the second phase, and its starts,
 #: of which the last is the second phase.
@@ -44,7 +47,7 @@ def _frank_wolfe_at(stack, i):
 
 @kernel(memory=True)
 def _phases_at(stack, i):
-    return PhasesOptions(problem_at(stack.phase, i))
+    return PhasesOptions(problem_at(stack.phase, i), stack.tol, stack.polish)
 
 
 register(FrankWolfeOptions, problem_at=_frank_wolfe_at)
@@ -56,7 +59,7 @@ def _run_loop(options, objective, feasible_set, scratch, x, upper, k_max, value,
     code = PAUSED
     while code == PAUSED:
         code = run_loop(
-            options, objective, feasible_set, scratch.floats, scratch.integers, x, upper, k_max, k_max, value, gap
+            options, objective, feasible_set, scratch.floats, scratch.integers, x, upper, k_max, k_max + 1, value, gap
         )
     return code, linear_bound(value, gap)
 
@@ -124,10 +127,15 @@ def _run_phases(options, objective, feasible_set, scratch, x, upper, k_max, valu
     assign(x, starts.points[better])
     n_lmo += starts.counts[second, 1]
     if better == second:
+        small = allowed_gap(options.tol, scratch.floats[TOP_VALUE], starts.trace_value[second, 0])
         code, gaps[second] = _measure_gap(objective, feasible_set, scratch, x, upper)
         if code != OK:
             return code, math.inf
         n_lmo += 1
+        if starts.codes[second] == CONVERGED and not gaps[second] <= small:
+            if options.polish:
+                return REFUSED, math.inf
+            starts.codes[second] = ELSEWHERE
     k = starts.counts[better, 0]
     assign(value[: k + 1], starts.trace_value[better])
     assign(gap[: k + 1], starts.trace_gap[better])
@@ -166,7 +174,10 @@ def solve_stack(objectives, sets, bounds, accepted, options, scratch, k_max, ans
             _, work, _ = open_run(objective, feasible_set, x.size, scratch.floats, scratch.integers)
             if not is_dr_submodular(objective, work, upper):
                 bound = math.inf
-        answers.upper_bound[i] = max(bound, numbers[VALUE])
+        value = numbers[VALUE]
+        if value - bound > ROUNDING * max(abs(value), abs(bound)):
+            bound = math.inf  # a value that was met contradicts it
+        answers.upper_bound[i] = max(bound, value)
         answers.n_iter[i] = control[K]
         answers.n_lmo[i] = control[N_LMO]
         answers.code[i] = code

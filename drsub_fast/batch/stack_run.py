@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast.batch.stack_claims import Claims
-from drsub_fast.batch.stack_loop import Answers, PhasesOptions, Scratch, solve_stack
+from drsub_fast.batch.stack_loop import ELSEWHERE, Answers, PhasesOptions, Scratch, solve_stack
 from drsub_fast.engine.codes import FINISHED, SOLVED
 from drsub_fast.engine.interrupts import result_of, submit, wait_for
 from drsub_fast.engine.jit import Interpreted
@@ -40,7 +40,7 @@ _TURN = 0.02
 
 def _is_open(code):
     """Which problems the loop has not brought to its end: one comparison a code, as `numpy.isin` takes longer."""
-    return np.logical_and.reduce([code != solved for solved in SOLVED])
+    return np.logical_and.reduce([code != solved for solved in (*SOLVED, ELSEWHERE)])
 
 
 @dataclass
@@ -157,8 +157,9 @@ class Batch:
         given = {"step_size": options["step_size"]} if "step_size" in options else {}
         if given.get("step_size") == "short":
             given["curvature"] = self._curvatures(first, last, upper)
-        phase = self.phase[0](as_tolerance(options.get("tol")), self.max_iter, **given)
-        return PhasesOptions(phase) if METHODS[self.method].second_phase else phase
+        tol, method = as_tolerance(options.get("tol")), METHODS[self.method]
+        phase = self.phase[0](tol, self.max_iter, **given)
+        return PhasesOptions(phase, tol, method.many_starts) if method.second_phase else phase
 
     def solve(self, worker: Any, piece: Any) -> None:
         """Solves a range of problems, by the kernel and what it leaves by the ordinary solver."""
@@ -241,7 +242,7 @@ class Batch:
     def statuses(self) -> Any:
         """Status of each problem."""
         code = self.answers.code.copy()
-        for solved, status in (STATUS_OF | {FINISHED: self.finished}).items():
+        for solved, status in (STATUS_OF | {FINISHED: self.finished, ELSEWHERE: Status.COMPLETED}).items():
             code[code == solved] = FIRST_STATUS + STATUSES.index(status)
         return np.array(STATUSES, dtype=object)[code - FIRST_STATUS]
 

@@ -104,11 +104,14 @@ def boosted_gradient(
     options |= {} if callback is None else {"callback": callback}
     F = boosted(f)
     first = local_solver(F, P).solve(F, P, x0=x0, time_limit=time_limit, **options)
-    value = f.value(first.x)
+    try:
+        value = f.value(first.x)
+    except KeyboardInterrupt:  # inside a function of the user
+        value, first = f.value(first.x), replace(first, status=Status.INTERRUPTED)
     left = time_left(time_limit, began)
     if first.status.is_stop:
         options["max_iter"] = 0
-    if first.status is Status.TIME_LIMIT and math.isfinite(value):
+    if first.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and math.isfinite(value):
         second = replace(
             first, value=value, fw_gap=math.nan, certificate=Certificate(math.inf), n_iter=0, n_lmo=0,
             best_x=first.x.copy(), best_value=value, trace=Trace(np.array([value]), np.array([math.nan])),

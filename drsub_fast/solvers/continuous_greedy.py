@@ -77,10 +77,9 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
     # The oracle is called at one place, where it is built in: a second call would cost all steps a tenth more.
     while True:
         k = control[K]
-        if k < k_max:
-            if k >= k_stop:
-                return BREAK
-        elif control[CLOSING] == 0:
+        if k >= k_stop:
+            return BREAK
+        if k >= k_max and control[CLOSING] == 0:
             # Value from scratch, and gap over the whole set, at the last iterate.
             control[CLOSING] = 1
             control[VERTEX] = STALE

@@ -121,6 +121,8 @@ def double_greedy_loop(
         note_step(state, value, trace_value, trace_gap)
         _note_higher(state, x, i)
     if control[CLOSING] == 0:
+        if control[K] >= k_stop:
+            return BREAK
         control[CLOSING] = 1
         numbers[VALUE] = trace_value[control[K]] = evaluate(objective, work, x)
     code = measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap)

@@ -83,12 +83,12 @@ def frank_wolfe_loop(
             return NON_FINITE
         if gap < numbers[BEST_GAP]:
             keep_iterate(state, x)
+        if k >= k_stop:
+            return BREAK
         small = small_gap(options.tol, numbers)
         if gap <= small or k >= k_max:
             close_run(objective, work, state, x, upper)
             return CONVERGED if numbers[GAP] <= small else FINISHED
-        if k >= k_stop:
-            return BREAK
         if options.step_size == OPEN_LOOP:
             gamma = min(2.0 / (k + 2.0), options.scale)
         elif options.step_size == EXACT:

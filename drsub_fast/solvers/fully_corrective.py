@@ -287,6 +287,8 @@ def fully_corrective_loop(
             return NON_FINITE
         # f never falls here, so the last iterate is the one to return.
         keep_iterate(state, x)
+        if k >= k_stop:
+            return BREAK
         stalled = atoms.count[IDLE] >= _IDLE_LIMIT
         small = small_gap(options.tol, numbers)
         if gap <= small or k >= k_max or stalled:
@@ -294,8 +296,6 @@ def fully_corrective_loop(
             if gap <= small:
                 return CONVERGED
             return STALLED if stalled else FINISHED
-        if k >= k_stop:
-            return BREAK
         old = numbers[VALUE]
         new = find_atom(atoms, state.v)
         if new < 0 and not has_room(atoms, state.v):

@@ -473,6 +473,8 @@ class _Starts:
             raise self.error
         best = int(rows.values.argmax())
         k, value, x = int(rows.counts[best, 0]), float(rows.values[best]), rows.points[best].copy()
+        if run.into_bounds(x):
+            value = run.f.value(x)
         trace = Trace(rows.trace_value[best, : k + 1].copy(), rows.trace_gap[best, : k + 1].copy())
         bound = math.inf
         if solved[0] and run.from_zero:

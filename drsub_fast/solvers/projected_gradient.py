@@ -93,6 +93,8 @@ def projected_gradient_loop(
         assign(state.previous, x)
         note_step(state, value, trace_value, trace_gap)
         note_top(state, x)
+    if control[CLOSING] == 0 and control[K] >= k_stop:
+        return BREAK
     control[CLOSING] = 1
     code = measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap)
     if code != OK:

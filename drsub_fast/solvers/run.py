@@ -194,7 +194,7 @@ class Run:
             while True:
                 k = int(self.integers[K])
                 start = now() if timed else 0.0
-                code = self._call(run, *arguments, k_max, min(k_stop, k_max), *traces)
+                code = self._call(run, *arguments, k_max, min(k_stop, k_max + 1), *traces)
                 if bar is not None:
                     bar(int(self.integers[K]) - k)
                 if code in SOLVED:
@@ -258,7 +258,9 @@ class Run:
         """Status if the callback or the clock asks to stop, else None."""
         if self.callback is not None and code == BREAK:
             k = int(self.integers[K])
-            progress = Progress(k, np.minimum(self.x, self.upper), float(self.floats[VALUE]), float(self.floats[GAP]))
+            x = self.x.copy()
+            self.into_bounds(x)
+            progress = Progress(k, x, float(self.floats[VALUE]), float(self.floats[GAP]))
             if self.callback(progress):
                 return Status.CALLBACK
         return Status.TIME_LIMIT if self.time_left() == 0.0 else None
@@ -315,29 +317,56 @@ class Run:
         # Lists: an entry of a small array costs as much as ten of them.
         numbers, control = self.floats[:N_NUMBERS].tolist(), self.integers[:N_CONTROL].tolist()
         k, x, started = control[K], self.x, control[STARTED]
+        known = numbers[VALUE] if started else None
         if control[CLOSING]:
             value, gap = numbers[VALUE], numbers[GAP]
+            if not self.P.is_down_closed and self.into_bounds(x):
+                value, status = self._last_value(x, value, status)
         elif returns_best and started and control[BEST_K] >= 0:
-            np.minimum(self._view(BEST), self.upper, out=x)
-            known = float(self.trace_value[control[BEST_K]])
-            value, gap = self.value_in_time(x, known), numbers[BEST_GAP]
+            self.into_bounds(self._view(BEST), out=x)
+            value, status = self._last_value(x, float(self.trace_value[control[BEST_K]]), status)
+            gap = numbers[BEST_GAP]
         else:
-            np.minimum(x, self.upper, out=x)
-            value, gap = self.value_in_time(x, numbers[VALUE] if started else None), math.nan
+            self.into_bounds(x)
+            value, status = self._last_value(x, known, status)
+            gap = math.nan
         if status.is_stop and not control[CLOSING]:
-            self.trace_value[k] = numbers[VALUE] if started else value
+            self.trace_value[k] = value if known is None else known
         top_x, top_value = None, value
         if started and numbers[TOP_VALUE] - value > _SAME * abs(value):
-            top_x, top_value = np.minimum(self._view(TOP), self.upper), numbers[TOP_VALUE]
+            top_x, top_value = self._view(TOP).copy(), numbers[TOP_VALUE]
+            self.into_bounds(top_x)
         if k < self.max_iter:
             self.trace_value, self.trace_gap = self.trace_value[: k + 1], self.trace_gap[: k + 1]
         bound = bound_from_zero(self.f, self.upper, self.trace_value, self.trace_gap) if self.from_zero else math.inf
-        guarantee, bound = claims(self.f, self.P, self.upper, promise, status, k, self.trace_value, top_value, bound)
+        met = k, self.trace_value, top_value, bound
+        try:
+            guarantee, bound = claims(self.f, self.P, self.upper, promise, status, *met)
+        except KeyboardInterrupt:  # inside a function of the user that a premise asked
+            status = Status.INTERRUPTED
+            guarantee, bound = claims(self.f, self.P, self.upper, promise, status, *met)
         return Result(
             x, value, gap, Certificate(bound, None, (self.f, self.P)), guarantee, status, k, control[N_LMO],
             now() - self.began, Trace(self.trace_value, self.trace_gap), x.copy() if top_x is None else top_x,
             top_value, method, "", self.compiled,
         )  # fmt: skip
+
+    def into_bounds(self, x: NDArray[np.float64], out: NDArray[np.float64] | None = None) -> bool:
+        """Moves x, which rounding may have led an ulp outside, between the set's bounds; whether it was below them."""
+        out = x if out is None else out
+        np.minimum(x, self.upper, out=out)
+        if self.P.is_down_closed or not (out < self.P._lower).any():
+            return False
+        np.maximum(out, self.P._lower, out=out)
+        return True
+
+    def _last_value(self, x, known, status):
+        """(f(x), status) at the end of a run; after Ctrl-C in that call of f, what is known, or from one more call."""
+        try:
+            return self.value_in_time(x, known), status
+        except KeyboardInterrupt:
+            value = known if known is not None and math.isfinite(known) else self.value_in_time(x, known)
+            return value, Status.INTERRUPTED
 
     def value_in_time(self, x: Any, known: float | None) -> float:
         """f(x) from scratch, or where the time is over, what the loop knows it to be; None is nothing."""

@@ -151,6 +151,8 @@ def spectral_loop(objective, feasible_set, options, floats, integers, x, upper, 
             code = _measure_gap(work, feasible_set, set_work, state, x, trace_value, trace_gap)
             if code != OK:
                 return code
+        if k >= k_stop:
+            return BREAK
         small = numbers[GAP] <= small_gap(options.tol, numbers)
         if small or k >= k_max or k - control[BEST_K] >= _IDLE_LIMIT:
             if control[BEST_K] < k:
@@ -160,8 +162,6 @@ def spectral_loop(objective, feasible_set, options, floats, integers, x, upper, 
         if control[SUPPLIED]:
             control[SUPPLIED] = 0
         else:
-            if k >= k_stop:
-                return BREAK
             step = _step_length(work.grad, x, state.rate, state.previous, state.v, numbers[GAP], k)
             aim = state.v
             assign(aim, x)

@@ -110,8 +110,8 @@ def solve_starts(objective, feasible_set, options, floats, integers, starts, upp
                 continue
         k = integers[K]
         starts.codes[s] = run_loop(
-            options, objective, feasible_set, floats, integers, starts.points[s], upper, k_max, min(k + steps, k_max),
-            starts.trace_value[s], starts.trace_gap[s],
+            options, objective, feasible_set, floats, integers, starts.points[s], upper, k_max,
+            min(k + steps, k_max + 1), starts.trace_value[s], starts.trace_gap[s],
         )  # fmt: skip
         steps -= integers[K] - k
         starts.values[s] = floats[VALUE] if starts.codes[s] in SOLVED else -math.inf

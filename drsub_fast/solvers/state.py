@@ -12,9 +12,9 @@ objectives given as Python callables, as plain Python. Beside its mathematics a 
    it ends with NON_FINITE.
 2. At iterate K, a loop that has the gap of every iterate enters it by `note_iterate`, and says by `keep_iterate`
    whether this is the one to return. A loop that has it for the first and the last iterate alone asks by `measure_gap`.
-3. Once K is k_max, or the gap is small (`small_gap`), it ends by CONVERGED, FINISHED or STALLED, after `close_run` in
+3. At K = k_stop it returns BREAK: Python wants to look at the clock or to call the callback, after the last step too.
+4. Once K is k_max, or the gap is small (`small_gap`), it ends by CONVERGED, FINISHED or STALLED, after `close_run` in
    the first case; in the second it sets CLOSING and evaluates f at the last iterate anew.
-4. At K = k_stop it returns BREAK: Python wants to look at the clock or to call the callback.
 5. A vertex is had by `next_vertex`, or for a cost other than the gradient by `ask_oracle`. A code other than OK is
    returned as it is; Python answers it, and the loop asks again at the same place.
 6. After the step, a loop of the first kind counts it in K. One of the second checks it by `stays_finite`, keeps x in
