@@ -159,3 +159,43 @@ def test_log_det_of_extreme_kernels(scale, n):
 def test_bounds_are_cited_as_the_paper_numbers_them(solver, citation):
     assert citation in solver(POSITIVE, BOX).guarantee.statement
     assert citation in solver.__doc__
+
+
+@pytest.mark.parametrize("method", ["mualem-feldman", "boosted-gradient", "auto"])
+@pytest.mark.parametrize("point", [-2.0, -0.5])
+def test_premises_are_asked_where_x_is_negative(method, point):
+    f = ds.Quadratic(np.zeros((1, 1)), [1.0])
+    P = ds.GeneralPolytope(lower=[-3.0], upper=[1.0], A_eq=[[1.0]], b_eq=[point])
+    r = ds.maximize(f, P, method=method)
+    assert r.value == point
+    assert r.guarantee.holds is not True
+
+
+def test_mualem_and_feldman_over_a_set_moved_below_0():
+    # f >= 0 on all of [-1, 1]^2; the least maximum norm is that of the set moved by (1, 1).
+    H, h = np.array([[-1.0, -0.5], [-0.5, -1.0]]), np.array([1.0, 1.2])
+    f = ds.Quadratic(H, h, 6.0)
+    P = ds.GeneralPolytope(A=[[1.0, 1.0]], b=[1.0], lower=[-1.0, -1.0], upper=[1.0, 1.0])
+    r = ds.mualem_feldman(f, P)
+    assert r.guarantee.holds is True
+    assert "[lower, upper]" in r.guarantee.premise
+    assert r.value >= r.guarantee.ratio * ds.global_maximum(f, P).value
+
+
+def test_converged_speaks_of_the_point_that_is_returned():
+    rng = np.random.default_rng(0)
+    R = rng.random((20000, 16, 16))[6624]
+    A = rng.random((8, 16))
+    H = -(R + R.T) / 2
+    h = -0.2 * H.sum(1)
+    f, P = ds.Quadratic(H, h), ds.Polytope(A, np.ones(8))
+    r = ds.multi_start(f, P, n_starts=16)
+    assert r.status is ds.Status.CONVERGED
+    assert r.phase == 3
+    assert r.value > r.phases[1].value > r.phases[0].value
+    assert r.fw_gap <= 2e-6 * r.value
+    stacked = ds.maximize_stacked(H=H[None], h=h[None], A=A, b=np.ones(8), method="multi-start")
+    assert stacked.status[0] is r.status
+    np.testing.assert_array_equal(stacked.x[0], r.x)
+    two = ds.two_phase_frank_wolfe(f, P, subroutine="fully-corrective-frank-wolfe", max_iter=1000)
+    assert two.status is not ds.Status.CONVERGED or two.fw_gap <= 2e-6 * two.value

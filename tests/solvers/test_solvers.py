@@ -218,7 +218,7 @@ def test_callback_is_called_at_the_same_steps_whoever_solves_the_programs(name, 
     seen = []
     options = {"max_iter": 20, "lmo": lmo, "callback_every": every}
     SOLVERS[name](quadratic(10, 9), polytope(10, 10, 9), callback=lambda p: seen.append(p.n_iter), **options)
-    assert seen == list(range(every, 20, every))
+    assert seen == list(range(every, 21, every))
 
 
 @pytest.mark.parametrize("lmo", ["kernel", "highs"])
@@ -450,3 +450,42 @@ def test_solving_prints_nothing_and_works_without_jit():
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("name", ["frank-wolfe", "fully-corrective-frank-wolfe", "multi-start", "projected-gradient"])
+def test_a_callback_sees_a_run_of_one_step(name):
+    seen = []
+    f, P = ds.Quadratic(np.zeros((2, 2)), [1.0, 2.0]), ds.Box([1.0, 1.0])
+    r = ds.maximize(f, P, method=name, callback=lambda p: seen.append(p.n_iter), max_iter=1)
+    assert r.n_iter == 1
+    assert seen.count(1) >= 1
+
+
+@pytest.mark.parametrize("method", ["auto", "frank-wolfe", "boosted-gradient", "double-greedy", "mualem-feldman"])
+@pytest.mark.parametrize("facts", [{}, {"dr_submodular": True, "nonnegative": True, "monotone": True}])
+def test_ctrl_c_in_any_call_of_a_function_returns_an_answer(method, facts):
+    for call in range(1, 40):
+        count = []
+
+        def root(x, call=call, count=count):
+            count.append(None)
+            if len(count) == call:
+                raise KeyboardInterrupt
+            return float(np.sqrt(1.0 + x).sum()), 0.5 / np.sqrt(1.0 + x)
+
+        r = ds.maximize(ds.CallableObjective(root, 3, **facts), ds.Box(np.ones(3)), method=method)
+        assert r.status is ds.Status.INTERRUPTED or len(count) < call, call
+        assert math.isfinite(r.value)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("method", ["frank-wolfe", "fully-corrective-frank-wolfe", "multi-start"])
+def test_answers_keep_their_bounds_to_the_last_bit(method, seed):
+    r = np.random.default_rng(seed + 12)
+    upper = 10.0 ** r.uniform(-4, 0, 3)
+    lower = upper * r.random(3) * 0.3
+    P = ds.GeneralPolytope(A=r.standard_normal((2, 3)), b=np.full(2, 9.0), lower=lower, upper=upper)
+    f = ds.Quadratic(-np.eye(3) / upper, r.standard_normal(3) * 0.5)
+    x = ds.maximize(f, P, method=method, max_iter=30).x
+    assert (x >= lower).all()
+    assert (x <= upper).all()
