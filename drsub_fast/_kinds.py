@@ -6,7 +6,7 @@ for one problem. The letters of the axes tell which sizes must agree; ``n`` is t
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -80,9 +80,26 @@ OBJECTIVES: dict[str, Kind] = {}
 EXTENSIONS: dict[str, Kind] = {}
 SETS: dict[str, Kind] = {}
 
-#: Arguments by which a kind is known where its name is not given; the first one that is there decides.
-IMPLIED_OBJECTIVES = {"H": "quadratic", "h": "quadratic", "L": "softmax", "factor": "softmax"}
-IMPLIED_SETS = {"A": "polytope", "b": "polytope", "k": "budget", "upper": "box"}
+#: Objectives that are known by their arguments where no name is given; sets all are.
+IMPLIED_OBJECTIVES = ("quadratic", "softmax")
+
+
+def implied_kind(kinds: dict[str, Kind], names: Iterable[str]) -> str | None:
+    """The kind that names of arguments stand for: the one of the fewest arguments that has them all; None if none has.
+
+    One whose arguments are all there, but for those that may be left out, goes before the others, and the first to be
+    registered before later ones. ``n`` says nothing.
+    """
+    names = set(names)
+    given = {name for name in names if any(name in kind.arguments for kind in kinds.values())} - {"n"}
+    fits = [kind for kind in kinds.values() if given and given <= set(kind.arguments)]
+    order = [(bool(set(required(kind.make)) - names), len(kind.arguments)) for kind in fits]
+    return fits[order.index(min(order))].name if order else None
+
+
+def implied_objective(names: Iterable[str]) -> str | None:
+    """The kind of objective that names of arguments stand for, or None."""
+    return implied_kind({name: OBJECTIVES[name] for name in IMPLIED_OBJECTIVES}, names)
 
 
 def register_kind(

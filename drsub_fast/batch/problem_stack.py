@@ -7,7 +7,8 @@ import numpy as np
 import scipy
 
 from drsub_fast._checks import as_numbers, one_of
-from drsub_fast._kinds import EXTENSIONS, IMPLIED_OBJECTIVES, IMPLIED_SETS, LARGEST, OBJECTIVES, SETS, required, within
+from drsub_fast._kinds import EXTENSIONS, LARGEST, OBJECTIVES, SETS, implied_kind, implied_objective, required, within
+from drsub_fast.problems.arrays import named_kind, renamed, vocabulary
 
 
 class StackedArgument:
@@ -47,33 +48,39 @@ def arguments_of_stack(arrays: Any) -> Any:
     The file says objective and set as one of a single problem does. It holds a stack if an array has one axis more
     than for one problem.
     """
-    arrays = {"upper" if name == "ub" else name: array for name, array in arrays.items()}
-    texts = {name: str(array.ravel()[0]) for name, array in arrays.items() if array.dtype.kind == "U" and array.size}
-    known = {}
-    for kinds, what, implied in ((OBJECTIVES, "objective", IMPLIED_OBJECTIVES), (SETS, "set", IMPLIED_SETS)):
-        name = texts.get(what) or next((kind for argument, kind in implied.items() if argument in arrays), None)
-        if name not in kinds:
-            return None  # its reader says why
-        inner = EXTENSIONS.get(texts.get("extension"))
-        known |= kinds[name].arguments | (inner.arguments if what == "objective" and inner is not None else {})
-    given = {name: array for name, array in arrays.items() if name in known}
-    if not any(array.ndim > len(known[name].axes) for name, array in given.items()):
+    known, texts = {}, {}
+    try:
+        arrays = renamed(arrays)
+        for kinds, what in ((OBJECTIVES, "objective"), (SETS, "set"), (EXTENSIONS, "extension")):
+            if (name := named_kind(arrays, what, kinds)) is not None:
+                texts[what] = name
+        kind = texts.get("objective") or implied_objective(arrays)
+        known |= OBJECTIVES[kind].arguments
+        if "extension" in known:
+            known |= EXTENSIONS[texts["extension"]].arguments
+        kind = texts.get("set") or implied_kind(SETS, set(arrays) - set(known))
+        known |= SETS[kind].arguments
+    except (ValueError, TypeError, KeyError):
+        return None  # its reader says why
+    if not any(name in known and array.ndim > len(known[name].axes) for name, array in arrays.items()):
         return None
+    words = vocabulary() - {"objective", "set", "names", *(() if "n" in known else ("n",))}
     arguments = {
-        name: array if known[name].type is float or array.size != 1 else known[name].type(array.ravel()[0])
-        for name, array in given.items()
-    }
+        name: array if name not in known or known[name].type is float or array.size != 1
+        else known[name].type(array.ravel()[0])
+        for name, array in arrays.items() if name in words
+    }  # fmt: skip
     return {name: texts[name] for name in ("objective", "set") if name in texts} | arguments
 
 
 class _Family:
     """The objectives, or the sets, of a batch: their kind and arguments."""
 
-    def __init__(self, kinds, what, name, implied, given):
+    def __init__(self, kinds, what, name, hint, given):
         if name is None:
-            name = next((kind for argument, kind in implied.items() if argument in given), None)
-            if name is None:
-                raise TypeError(f"the {what} is missing: give {what}=, the name of a kind, or {' or '.join(implied)}")
+            raise TypeError(
+                f"the {what} is missing: give {what}=, the name of a kind, or {hint}; got {', '.join(given)}"
+            )
         kind = kinds[one_of(name, what, tuple(sorted(kinds)))]
         self.make, self.stack, known = kind.make, kind.stack, dict(kind.arguments)
         inner = None
@@ -162,10 +169,12 @@ class ProblemStack:
 
     def __init__(self, objective: Any, feasible_set: Any, arrays: Any) -> None:
         given = {name: data for name, data in arrays.items() if data is not None}
-        self.objective = _Family(OBJECTIVES, "objective", objective, IMPLIED_OBJECTIVES, given)
-        self.set = _Family(SETS, "set", feasible_set, IMPLIED_SETS, given)
+        objective = objective or implied_objective(given)
+        self.objective = _Family(OBJECTIVES, "objective", objective, "H and h, or L or factor", given)
+        feasible_set = feasible_set or implied_kind(SETS, set(given) - set(self.objective.known))
+        self.set = _Family(SETS, "set", feasible_set, "the arrays of one, e.g. A and b, k, or upper", given)
         used = {*self.objective.names(), *self.set.names()}
-        unused = sorted(set(given) - used - {"unit_box", "extension"})
+        unused = sorted(set(given) - used - ({"extension"} if objective == "mean-field" else set()))
         if unused:
             known = ", ".join(sorted({*self.objective.known, *self.set.known}))
             raise TypeError(

@@ -18,7 +18,7 @@ import numpy as np
 from drsub_fast.batch.pieces import Stack
 from drsub_fast.batch.problem_stack import ProblemStack, arguments_of_stack
 from drsub_fast.problems.files import PROBLEM_FILES, kind_of_file
-from drsub_fast.problems.npz import opened_member, read_header
+from drsub_fast.problems.npz import ObjectArray, opened_member, read_header, unread
 
 DAMAGES = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, OverflowError, RuntimeError)
 #: Bytes of the largest array that is read as a whole though its problems do not lie one after the other.
@@ -51,6 +51,8 @@ class FileArray:
                 return opened.enter_context(opened_member(archive, self.member, self.name))
             stream = opened.enter_context(self.path.open("rb", buffering=0))
             return stream, *read_header(stream, self.path.stat().st_size)
+        except ObjectArray:
+            raise
         except DAMAGES as error:
             raise self._damaged(error) from None
 
@@ -109,18 +111,26 @@ class FileArray:
             done += count
 
 
+def _file_array(*place):
+    try:
+        return FileArray(*place)
+    except ObjectArray:
+        return unread()
+
+
 def arrays_in(path: Path) -> Any:
     """The arrays of an ``.npz`` file or a folder of ``.npy`` files by name; None if it is neither."""
     if path.is_dir():
         if any(kind_of_file(file) in PROBLEM_FILES for file in path.iterdir()):
             return None
         files = sorted(file for file in path.iterdir() if file.suffix.lower() == ".npy")
-        return {file.stem: FileArray(file, file.stem) for file in files} or None
+        return {file.stem: _file_array(file, file.stem) for file in files} or None
     if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
         return None
     with zipfile.ZipFile(path) as archive:
         members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
-    return {member.filename.removesuffix(".npy"): FileArray(path, member.filename[:-4], member) for member in members}
+    names = [member.filename.removesuffix(".npy") for member in members]
+    return {name: _file_array(path, name, member) for name, member in zip(names, members, strict=True)}
 
 
 def read_stack(path: Path) -> tuple[Stack | None, dict[str, Any]]:

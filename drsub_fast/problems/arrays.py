@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast._checks import as_full, as_vector, entry, one_of
-from drsub_fast._kinds import EXTENSIONS, OBJECTIVES, SETS, kind_of, required
+from drsub_fast._kinds import EXTENSIONS, OBJECTIVES, SETS, implied_kind, implied_objective, kind_of, required
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.mean_field import MeanField
@@ -22,6 +22,55 @@ from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.sets.simplex import Simplex
+
+#: Names that other tools have for an entry.
+ALIASES = {"ub": "upper", "lb": "lower", "Aeq": "A_eq", "beq": "b_eq", "A_ub": "A", "b_ub": "b"}
+#: Names that other tools give to a vector of n numbers which is ours too, though not for certain.
+_DOUBTFUL = {"f": "h", "u": "upper", "l": "lower"}
+_SENSES = ("sense", "modelsense", "objsense")
+
+
+def vocabulary() -> set[str]:
+    """Names that mean something in a file, whatever its objective and set are."""
+    kinds = (*OBJECTIVES.values(), *SETS.values())
+    return {"objective", "set", "names", "minimize", "shift", *(name for kind in kinds for name in kind.arguments)}
+
+
+def renamed(arrays: Any) -> Any:
+    """The arrays under our names; ValueError where one is there twice, or under a name that differs by its case."""
+    arrays, known = dict(arrays), vocabulary()
+    close = {name.lower(): name for name in (*_SENSES, *ALIASES, *known) if len(name) > 1}
+    for name in list(arrays):
+        meant = close.get(name.lower(), name)
+        if meant != name and name not in known and name not in ALIASES:
+            raise ValueError(f"{name}: write {meant} if that is meant, or take the entry out")
+    for alias, name in ALIASES.items():
+        if alias in arrays:
+            if name in arrays:
+                raise ValueError(f"{alias} and {name} are both there, which are one entry: take one of them out")
+            arrays[name] = arrays.pop(alias)
+    return arrays
+
+
+def require_used(arrays: Any, used: Any, n: int, what: str) -> None:
+    """Raise ValueError for an entry that means something in other files, and is not ``used`` in this one."""
+    for name in _SENSES:
+        if name in arrays and str(np.ravel(arrays[name])[0] if np.size(arrays[name]) else "").lower() not in (
+            "max", "maximize", "maximise",
+        ):  # fmt: skip
+            raise ValueError(
+                f"{name}: a file holds the function that is maximised; turn the signs of H, h and c, and give "
+                f"minimize = 1 instead of {name} if the source minimises"
+            )
+    unused = sorted((vocabulary() - set(used) - {"n", "objective", "set"}).intersection(arrays))
+    if unused:
+        raise ValueError(
+            f"{', '.join(unused)}: {what} do not have such entries, and nothing is dropped; name the kinds that have "
+            "by the texts objective and set, or take the entries out"
+        )
+    for name, ours in _DOUBTFUL.items():
+        if name in arrays and ours not in arrays and np.size(arrays[name]) == n > 1:
+            raise ValueError(f"{name} has a number for each variable: write {ours} if that is meant, or take it out")
 
 
 def _vector(array, name):
@@ -59,6 +108,8 @@ def _text(array, name):
 
 def _read(array, name, argument):
     """An entry of a file as its argument takes it."""
+    if array.dtype.kind in "OSV":
+        raise ValueError(f"{name} cannot be read: Object arrays cannot be loaded, nor cells and structs: give numbers")
     if argument.type is not float:
         return {int: _count, bool: _flag, str: _text}[argument.type](array, name)
     if not argument.axes or (argument.may_be_number and math.prod(array.shape) == 1):
@@ -69,7 +120,7 @@ def _read(array, name, argument):
 
 
 def _made(kinds, kind, arrays):
-    """The objective or set of a kind."""
+    """The objective or set of a kind, and the names of the entries that it is made of."""
     make, known = kinds[kind].make, kinds[kind].arguments
     arguments = {name: _read(arrays[name], name, argument) for name, argument in known.items() if name in arrays}
     missing = [name for name in required(make) if name not in arguments]
@@ -77,56 +128,60 @@ def _made(kinds, kind, arrays):
         raise ValueError(
             f"a {kind} needs {' and '.join(missing)}: its entries are {', '.join(known)}; found {_names(arrays)}"
         )
+    used = set(arguments)
     if "extension" in arguments:
         inner = one_of(arguments["extension"], "extension", tuple(sorted(EXTENSIONS)))
-        arguments["extension"] = _made(EXTENSIONS, inner, arrays)
-    return make(**arguments)
+        arguments["extension"], more = _made(EXTENSIONS, inner, arrays)
+        used |= more
+    return make(**arguments), used
 
 
 def _names(arrays):
     return ", ".join(sorted(arrays)) or "nothing"
 
 
-def _kind(arrays, name, kinds):
+def named_kind(arrays: Any, name: str, kinds: Any) -> Any:
     """What ``objective`` or ``set`` says, or None."""
     if name not in arrays or arrays[name].dtype.kind in "biuf":  # a number under that name is something else
         return None
     return one_of(_text(arrays[name], name), name, tuple(sorted(kinds)))
 
 
-def _implied_objective(arrays):
-    given = [name for name in ("H", "L", "factor") if name in arrays]
-    if len(given) != 1:
-        found = " and ".join(given) or _names(arrays)
+def _objective(arrays):
+    """The objective, and the names of its entries."""
+    kind = named_kind(arrays, "objective", OBJECTIVES) or implied_objective(arrays)
+    if kind is None:
+        given = [name for name in ("H", "L", "factor") if name in arrays]
         raise ValueError(
             f"one of H (a quadratic), L or factor (a softmax) is needed, or objective, the name of another kind "
-            f"({', '.join(sorted(OBJECTIVES))}); found {found}"
+            f"({', '.join(sorted(OBJECTIVES))}); found {' and '.join(given) or _names(arrays)}"
         )
-    return "quadratic" if given == ["H"] else "softmax"
+    return _made(OBJECTIVES, kind, arrays)
 
 
-def _implied_set(arrays):
-    if "A" in arrays or "b" in arrays:
-        return "polytope"
-    if "upper" not in arrays:
+def _set(arrays, taken):
+    """The set, and the names of its entries; without its name they are not those of the objective."""
+    kind = named_kind(arrays, "set", SETS)
+    if kind is None:  # lower bounds are moved to 0, and make no other set
+        kind = implied_kind(SETS, set(arrays) - taken - {"lower"})
+    if kind is None:
         raise ValueError(
             f"no feasible set: A and b (a polytope) or upper (a box) are needed, or set, the name of another kind "
             f"({', '.join(sorted(SETS))}); found {_names(arrays)}"
         )
-    return "box"
+    return _made(SETS, kind, arrays)
 
 
-def _moved_to_zero(f, P, arrays):
+def _moved_to_zero(f, P, lower, has_upper, name):
     """The problem with the lower bounds moved to 0; ``f`` and ``P`` are those of lower bounds 0, checked."""
-    lower = as_vector(_vector(arrays["lb"], "lb"), "lb", n=f.n)
     if type(f) is not Quadratic or type(P) not in (Polytope, Box):
         j = int(np.flatnonzero(lower)[0])
         raise ValueError(
-            f"{entry('lb', (j,))} = {lower[j]:g}: only a quadratic over a polytope or box can have lower bounds other "
+            f"{entry(name, (j,))} = {lower[j]:g}: only a quadratic over a polytope or box can have lower bounds other "
             f"than 0, not {f!r} over {P!r}"
         )
     A, b, *_ = rows_of(P)
-    upper = P.upper if "upper" in arrays else np.full(f.n, np.inf)
+    upper = P.upper if has_upper else np.full(f.n, np.inf)
     H = f.H if f.factor is None else f.hessian()
     return standard_form(H, f.h, f.c, A, np.full(len(b), -np.inf), b, lower, upper, minimize=False)
 
@@ -146,16 +201,23 @@ def from_arrays(arrays: Any) -> Problem:
     Raises
     ------
     ValueError, TypeError
-        If a name is unknown, an entry is missing, or an array is not what the constructor needs.
+        If a name is unknown, an entry is missing, not used, or an array is not what the constructor needs.
     """
-    if "ub" in arrays:
-        arrays = {name: array for name, array in arrays.items() if name != "ub"} | {"upper": arrays["ub"]}
-    f = _made(OBJECTIVES, _kind(arrays, "objective", OBJECTIVES) or _implied_objective(arrays), arrays)
-    P = _made(SETS, _kind(arrays, "set", SETS) or _implied_set(arrays), arrays)
+    name = "lb" if "lb" in arrays else "lower"
+    arrays = renamed(arrays)
+    f, used = _objective(arrays)
+    P, set_used = _set(arrays, used)
+    used |= set_used
     if f.n != P.n:
         raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
-    has_lower = "lb" in arrays and _vector(arrays["lb"], "lb").any()
-    return _moved_to_zero(f, P, arrays) if has_lower else Problem(f, P)
+    problem = Problem(f, P)
+    if "lower" in arrays and "lower" not in used:
+        used.add("lower")
+        lower = as_vector(_vector(arrays["lower"], name), name, n=f.n)
+        if lower.any():
+            problem = _moved_to_zero(f, P, lower, "upper" in arrays, name)
+    require_used(arrays, used, f.n, f"{f!r} and {P!r}")
+    return problem
 
 
 def to_arrays(f: Objective, P: FeasibleSet) -> Any:

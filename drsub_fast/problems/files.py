@@ -114,11 +114,13 @@ def read_problem(path: str | Path) -> Problem:
     <sets>
 
     The entry ``extension`` of a mean field is the name of another kind, whose entries follow.
-    Without ``objective``, H makes a quadratic and L or factor a softmax extension; without ``set``, A and b make a
-    polytope and ``upper`` alone a box. ``ub`` is another name of ``upper``. ``lb``, if not 0, holds the lower bounds of
-    a quadratic over a polytope or box, which are moved to 0. ``names`` (one text, a line for each variable),
-    ``minimize`` (1 where the source minimises -f) and ``shift`` (the point that x = 0 stands for) speak of the source.
-    Other entries are ignored.
+    Without ``objective``, H or h make a quadratic and L or factor a softmax extension; without ``set``, the entries
+    that are there say which it is: A and b make a polytope, ``upper`` alone a box, ``k`` and upper a budget, .. Other
+    names of ``upper``, ``lower``, ``A_eq``, ``b_eq``, ``A``, ``b`` are ``ub``, ``lb``, ``Aeq``, ``beq``, ``A_ub``,
+    ``b_ub``. ``lower``, if not 0, holds the lower bounds of a quadratic over a polytope or box, which are moved to 0.
+    ``names`` (one text, a line for each variable), ``minimize`` (1 where the source minimises -f) and ``shift`` (the
+    point that x = 0 stands for) speak of the source. An entry that another objective or set would have is refused;
+    those that mean nothing in any file are ignored.
 
     A matrix may be sparse; in an ``.npz`` file a sparse ``A`` is the four arrays ``A.data``, ``A.indices``,
     ``A.indptr`` and ``A.shape`` of SciPy's CSC format. A vector may be a matrix with one row or column, and a number

@@ -22,23 +22,46 @@ _INFINITIES = {"inf": np.inf, "infinity": np.inf}
 def numbered_lines(path: Any) -> Generator[Any, None, None]:
     """Yields (number, text) of the lines of a text file, counted from 1; ``.gz`` files are unpacked.
 
+    The text is UTF-8, or where the file as a whole is not, Latin-1.
+
     Raises
     ------
     ValueError
-        For what is not text in UTF-8, or not a gzip file where the name says so.
+        For what is not text, or not a gzip file where the name says so.
     """
-    number = 0
-    opened = gzip.open if Path(path).suffix.lower() == ".gz" else open
+    number, encoding = 0, None
     try:
-        with opened(path, "rb") as stream:
+        with _opened(path) as stream:
             for number, raw in enumerate(stream, 1):
                 if b"\0" in raw:
                     raise ValueError(f"line {number} is not text: it holds a zero byte")
-                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip()
-    except UnicodeDecodeError:
-        raise ValueError(f"line {number} is not text in UTF-8") from None
+                if encoding is None and not raw.isascii():
+                    encoding = _encoding(path)
+                yield number, raw.decode(encoding or "ascii").removeprefix("\ufeff" if number == 1 else "").rstrip()
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"the gzip file is damaged after line {number}: {error}") from None
+
+
+def _opened(path):
+    return (gzip.open if Path(path).suffix.lower() == ".gz" else open)(path, "rb")
+
+
+def _encoding(path):
+    """UTF-8 if that is what all lines of a file are, else Latin-1."""
+    with _opened(path) as stream:
+        try:
+            for raw in stream:
+                raw.decode("utf-8")
+        except UnicodeDecodeError:
+            return "latin-1"
+    return "utf-8"
+
+
+def require_no_more(lines: Any, end: str) -> None:
+    """Raise ValueError for a line (number, text) with text after the end of a file's program."""
+    for number, text in lines:
+        if text.strip():
+            raise ValueError(f"line {number}: text after {end}: {text.strip()[:20]!r}")
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 Read are the objective, constraints with one or two numbers as sides, bounds, and ``end``, which must be there. A
 quadratic term of the objective is ``[ .. ] / 2``. A constraint begins on a line of its own. Variables are in the order
 in which the file first names them. Integer and semi-continuous variables, quadratic constraints and indicators are
-refused by name.
+refused by name; a section without entries says nothing. A keyword that an expression goes on from is a name.
 """
 
 import re
@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from drsub_fast.problems.lines import Entries, at_line, filled, limit, number, numbered_lines, once
+from drsub_fast.problems.lines import (
+    Entries,
+    at_line,
+    filled,
+    limit,
+    number,
+    numbered_lines,
+    once,
+    require_no_more,
+)
 from drsub_fast.problems.program import Program
 
 _NAME = r"[A-Za-z_!\"#$%&(),;?@'`{}|~][^\s+\-*^<>=:\[\]\\]*(\[[^\s\[\]]*\])*"
@@ -27,6 +36,10 @@ _HEADERS = re.compile(
     r"|\s*(?P<other>semi-continuous|semis?|sos[12]?|lazy\s+constraints|user\s+cuts|pwlobj)(?=\s|$)|\s*(?P<end>end)(?=\s|$)",
     re.IGNORECASE,
 )
+#: What goes on an expression or a bound that begins with a name; no section begins so.
+_GOES_ON = re.compile(r"\s*([-+*^/<>=:]|$)")
+#: What is no number, and may be meant as one: "1,5", "1.5D+01", "3;". The blanks of other names tell them apart.
+_DOUBTFUL = re.compile(r"(?<![^\s+\-*^/:<>=])[\d.]+([eE][+-]?\d+)?([dD][+-]?\d|[^\s\w.+\-*^/:\[\]<>=]|_)\S*", re.ASCII)
 _SENSE = {"<": -1, "<=": -1, "=<": -1, "=": 0, ">": 1, ">=": 1, "=>": 1}
 #: Words that are no names of variables.
 _WORDS = ("inf", "infinity", "free")
@@ -45,34 +58,51 @@ def read_lp(path: Any) -> Any:
     return reader.finished(sections["minimize"])
 
 
+def _section_of(header, rest, current):
+    """The section that begins with a keyword, or None where the keyword is a name in this place.
+
+    ``rest`` is what follows it on its line, ``current`` the section before it.
+    """
+    kind = header.lastgroup
+    if rest.lstrip().startswith(":"):
+        return None
+    if kind in ("max", "min"):
+        return kind if current is None else None
+    if kind == "rows":
+        return kind if current in (None, "objective") else None
+    alone = not rest.strip()
+    return kind if alone or (kind != "end" and not _GOES_ON.match(rest)) else None
+
+
 def _sections(lines):
     """The tokens (kind, text, line) of each section."""
     sections, current = {}, None
+    lines = ((i, text.split("\\")[0]) for i, text in lines)
     for i, text in lines:
         with at_line(i):
-            text = text.split("\\")[0]
             header = _HEADERS.match(text)
-            if header is not None and not text[header.end() :].lstrip().startswith(":"):
-                kind = header.lastgroup
+            kind = header and _section_of(header, text[header.end() :], current)
+            if kind is not None:
                 if kind == "end":
                     if "minimize" not in sections:
                         raise ValueError("the file ends without an objective")
+                    require_no_more(lines, "'end'")
                     return sections
-                if kind == "other":
-                    raise ValueError(f"the section {header.group().strip()!r} is not supported")
                 if kind in ("max", "min"):
                     sections["minimize"], kind = kind == "min", "objective"
                 elif current is None:
                     raise ValueError("the file does not begin with minimize or maximize")
-                if kind in sections and kind != "integer":
+                if kind in sections and kind not in ("integer", "other"):
                     raise ValueError(f"the section {header.group().strip()!r} comes twice")
-                current, text = kind, text[header.end() :]
+                current, text, title = kind, text[header.end() :], header.group().strip()
                 sections.setdefault(kind, [])
             found = list(_tokens(text, i))
             if found and current is None:
                 raise ValueError("the file does not begin with minimize or maximize")
             if found and current == "integer":
                 raise ValueError(f"integer variables are not supported: {found[0][1]!r} is one")
+            if found and current == "other":
+                raise ValueError(f"the section {title!r} is not supported")
             if found:
                 sections[current] += found
     raise ValueError("the file ends before 'end'")
@@ -82,6 +112,9 @@ def _tokens(text, line):
     """The tokens of one line."""
     place = 0
     text = text.rstrip()
+    doubtful = _DOUBTFUL.search(text)
+    if doubtful is not None:
+        raise ValueError(f"{doubtful.group()[:20]!r} may be a number or a product: write 15.0 or 1.5e+01, or blanks")
     while place < len(text):
         token = _TOKEN.match(text, place)
         if token is None:
@@ -135,6 +168,8 @@ class _Reader:
         self.lower, self.upper = {}, {}
 
     def _column(self, name):
+        if name.lower() in ("inf", "infinity"):
+            raise ValueError(f"{name} is no name of a variable")
         return self.columns.setdefault(name, len(self.columns))
 
     def _label(self):

@@ -3,14 +3,24 @@
 Read are NAME, OBJSENSE, ROWS, COLUMNS, RHS, RANGES, BOUNDS and the quadratic term as QUADOBJ, QSECTION, QUADRATIC,
 QUADS, HESSIAN (one triangle of H) or QMATRIX (all of H); other sections are refused by name. Fields are separated by
 blanks; where that does not give a program, they are taken from the columns 2-3, 5-12, 15-22, 25-36, 40-47 and 50-61
-of old files, whose names may have blanks. The right-hand side of the objective is minus its constant.
+of old files, whose names may have blanks, and nothing may stand elsewhere. A word that begins with ``$`` where a row or
+column is expected, and names none, begins a comment. The right-hand side of the objective is minus its constant.
 """
 
 from typing import Any
 
 import numpy as np
 
-from drsub_fast.problems.lines import Entries, at_line, filled, limit, number, numbered_lines, once
+from drsub_fast.problems.lines import (
+    Entries,
+    at_line,
+    filled,
+    limit,
+    number,
+    numbered_lines,
+    once,
+    require_no_more,
+)
 from drsub_fast.problems.program import Program
 
 _TRIANGLES = ("QUADOBJ", "QSECTION", "QUADRATIC", "QUADS", "HESSIAN")
@@ -33,7 +43,16 @@ def read_mps(path: Any) -> Any:
 
 
 def _fixed_fields(text):
-    """The fields of a line by their columns, without those that are blank."""
+    """The fields of a line by their columns, without those that are blank; nothing may stand between them."""
+    comment = min(
+        (first for first, _ in (_FIXED_FIELDS[2], _FIXED_FIELDS[4]) if text[first : first + 1] == "$"), default=None
+    )
+    text = text[:comment]
+    between = [*text]
+    for first, end in _FIXED_FIELDS:
+        between[first:end] = " " * len(between[first:end])
+    if (rest := "".join(between).strip()) or "\t" in text:
+        raise ValueError(f"{rest or 'a tab'!r} stands between the columns of the fields")
     fields = [text[first:end].strip() for first, end in _FIXED_FIELDS]
     return [field for field in fields if field]
 
@@ -59,19 +78,32 @@ class _Reader:
     def program(self, lines, fields):
         """The program that the lines hold."""
         section = None
+        lines = ((i, text) for i, text in lines if not text.startswith("*"))
         for i, text in lines:
-            if not text.strip() or text.startswith("*"):
+            if not text.strip():
                 continue
             with at_line(i):
                 if not text[0].isspace():
                     section = self._header(text.split())
                     if section == "ENDATA":
-                        return self._finished()
+                        break
                 elif section is None:
                     raise ValueError("data before the first section")
                 else:
-                    self._data(section, fields(text))
-        raise ValueError("the file ends before ENDATA")
+                    self._data(section, self._without_comment(fields(text), section))
+        if section != "ENDATA":
+            raise ValueError("the file ends before ENDATA")
+        require_no_more(lines, "ENDATA")
+        return self._finished()
+
+    def _without_comment(self, words, section):
+        """The words before one that begins with "$" and is none of the names of the file."""
+        first = 2 if section == "ROWS" else 1
+        for k in range(first, len(words)):
+            name = words[k]
+            if name[0] == "$" and name not in self.rows and name not in self.columns and name != self.objective:
+                return words[:k]
+        return words
 
     def _header(self, words):
         name = words[0].upper()
@@ -80,8 +112,14 @@ class _Reader:
         if name in self.seen:
             raise ValueError(f"the section {name} comes twice")
         self.seen.add(name)
-        if name == "OBJSENSE" and len(words) > 1:
-            self._data(name, words[1:])
+        rest = words[1:]
+        if name == "OBJSENSE" and rest:
+            self._data(name, rest)
+        elif rest and name in (*_TRIANGLES, "QMATRIX"):
+            if rest != [self.objective]:
+                raise ValueError(f"{' '.join(words)}: quadratic constraints are not supported")
+        elif rest and name != "NAME" and not rest[0].startswith("$"):
+            raise ValueError(f"{' '.join(rest)!r} stands behind the section {name}: lines of data begin with a blank")
         return name
 
     def _data(self, section, words):
@@ -100,6 +138,9 @@ class _Reader:
     def _objsense(self, words):
         if len(words) != 1 or words[0].upper() not in _SENSES:
             raise ValueError(f"the sense is {' '.join(words)!r}, not MAX or MIN")
+        if "a sense" in self.seen:
+            raise ValueError("the sense is given twice")
+        self.seen.add("a sense")
         self.minimize = _SENSES[words[0].upper()]
 
     def _rows(self, words):

@@ -22,8 +22,20 @@ _PACKING = 1032
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
+class ObjectArray(ValueError):
+    """An array of Python objects, which nobody reads."""
+
+
+def unread() -> Any:
+    """What stands for an array of objects: an entry that is not needed keeps nothing from being read."""
+    return np.array(None, dtype=object)
+
+
 def load_npz(path: Any) -> Any:
-    """The arrays of an .npz file by name, sparse matrices joined; ValueError naming the entry that is damaged."""
+    """The arrays of an .npz file by name, sparse matrices joined; ValueError naming the entry that is damaged.
+
+    An array of Python objects is there as `unread`.
+    """
     if not zipfile.is_zipfile(path):
         raise ValueError("not an .npz file (a zip archive of arrays)")
     try:
@@ -51,6 +63,8 @@ def _read_member(archive, member, name):
         with opened_member(archive, member, name) as (stream, *_):
             stream.seek(0)
             return np.lib.format.read_array(stream, allow_pickle=False)
+    except ObjectArray:
+        return unread()
     except (ValueError, TypeError, zipfile.BadZipFile, EOFError, zlib.error, OverflowError) as error:
         raise ValueError(f"{name} cannot be read: {error}") from None
 
@@ -75,7 +89,7 @@ def read_header(stream: Any, size: Any) -> Any:
         raise ValueError(f"version {version} of the format is not supported")
     shape, in_columns, dtype = _HEADERS[version](stream)
     if dtype.hasobject:
-        raise ValueError("Object arrays cannot be loaded: they hold Python code")
+        raise ObjectArray("Object arrays cannot be loaded: they hold Python code")
     promised, there = dtype.itemsize * math.prod(shape), size - stream.tell()
     if min(shape, default=0) < 0 or promised != there:
         raise ValueError(f"an array of shape {shape} takes {promised} bytes, the file has {there}")
@@ -84,7 +98,7 @@ def read_header(stream: Any, size: Any) -> Any:
 
 def _joined(arrays):
     """The arrays, with sparse matrices for their parts."""
-    sparse = {name.removesuffix(".indptr") for name in arrays if name.endswith(".indptr")}
+    sparse = {name.rpartition(".")[0] for name in arrays if name.endswith((".indptr", ".indices"))}
     joined = {name: array for name, array in arrays.items() if name.rpartition(".")[0] not in sparse}
     for name in sorted(sparse):
         if name in joined:
@@ -92,6 +106,9 @@ def _joined(arrays):
         missing = [part for part in SPARSE_PARTS if f"{name}.{part}" not in arrays]
         if missing:
             raise ValueError(f"{name}.{missing[0]} is missing: a sparse matrix needs {', '.join(SPARSE_PARTS)}")
+        written = str(np.ravel(arrays.get(f"{name}.format", "csc"))[:1])
+        if "csc" not in written:
+            raise ValueError(f"{name}.format is {written}: save {name}.tocsc()")
         joined[name] = _sparse(name, *(arrays[f"{name}.{part}"] for part in SPARSE_PARTS))
     return joined
 

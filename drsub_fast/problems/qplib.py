@@ -136,6 +136,8 @@ def _program(lines):
     )
     lower, upper = (lines.vector(f"{side} bounds", n, read) for side in ("lower", "upper"))
     names = _names_and_starts(lines, n, m, kind[2] == "L")
+    if not lines.at_end():
+        raise ValueError(f"text after the end of the program: {' '.join(lines.next('the end'))[:20]!r}")
     return Program(H, h, c, A, row_lower, row_upper, lower, upper, _SENSES[sense], names)
 
 
