@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from drsub_fast.batch.fingerprint import fingerprint
+from drsub_fast.engine.fingerprints import UnknownContentError, fingerprint
 from drsub_fast.engine.interrupts import uninterrupted
 from drsub_fast.errors import CheckpointError, naming
 from drsub_fast.problems.npz import load_npz
@@ -37,6 +37,17 @@ _PROBLEMS, _CONTENT = "problems", "content"
 #: Folders that this process has locked: the system's locks are between processes.
 _locked: set[Path] = set()
 _one_at_a_time = threading.Lock()
+
+
+def identified(*parts: Any) -> str:
+    """The `fingerprint` of problems or options; CheckpointError where a later run could not know them again."""
+    try:
+        return fingerprint(*parts)
+    except UnknownContentError as error:
+        raise CheckpointError(
+            f"a problem or option cannot be known again by a later run: {error}; go without a checkpoint, or keep it "
+            "out of the function that uses it"
+        ) from None
 
 
 class Checkpoint:
@@ -119,8 +130,8 @@ class Checkpoint:
         except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
             raise CheckpointError(f"{path} cannot be read: {error}; delete it to compute the chunk again") from None
         raise CheckpointError(
-            f"{path} holds the answers to other problems: {self.folder} is the checkpoint of another batch, or its "
-            "files were changed; delete it, or give another folder"
+            f"{path} holds the answers to other problems: {self.folder} is the checkpoint of another batch, data that "
+            "a function uses or its files were changed; delete it, or give another folder"
         )
 
 

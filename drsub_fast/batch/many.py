@@ -17,8 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from drsub_fast._checks import as_count, described, one_of
-from drsub_fast.batch.checkpoint import Checkpoint
-from drsub_fast.batch.fingerprint import fingerprint
+from drsub_fast.batch.checkpoint import Checkpoint, identified
 from drsub_fast.batch.result_arrays import pack, unpack
 from drsub_fast.batch.workers import AHEAD, Store, run_chunks, workers_of
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
@@ -134,7 +133,7 @@ def maximize_iter(
     chunk_size = as_count(chunk_size, "chunk_size", lower=1)
     store = None
     if checkpoint is not None:
-        checkpoint = Checkpoint(checkpoint, fingerprint(method, options, on_error), {"chunk_size": chunk_size})
+        checkpoint = Checkpoint(checkpoint, identified(method, options, on_error), {"chunk_size": chunk_size})
         chunk_size, store = checkpoint.layout["chunk_size"], Store(checkpoint, pack, unpack)
 
     def results():

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_flag, as_real, as_seed, one_of
-from drsub_fast.batch.checkpoint import Checkpoint
-from drsub_fast.batch.fingerprint import fingerprint
+from drsub_fast.batch.checkpoint import Checkpoint, identified
 from drsub_fast.batch.pieces import HELD, PIECES, PIECES_OF_WORKER, SENT, stack_in_memory
 from drsub_fast.batch.problem_stack import ProblemStack, StackedArgument
 from drsub_fast.batch.stack_claims import Claims
@@ -221,7 +220,7 @@ def stacked_results(
     _checked(settings, example | stack.shared)
     size, store = stack.size(HELD, PIECES) if executor is None else stack.size(SENT, PIECES_OF_WORKER * workers), None
     if checkpoint is not None:
-        inputs = fingerprint(settings, stack.shared, stack.rows, stack.count)
+        inputs = identified(settings, stack.shared, stack.rows, stack.count)
         checkpoint = Checkpoint(checkpoint, inputs, {"size": size})
         size, store = checkpoint.layout["size"], Store(checkpoint, pack, unpack)
     task = partial(_solve_piece, settings, workers if executor is None else 1)

@@ -7,8 +7,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from drsub_fast.batch.checkpoint import Checkpoint
-from drsub_fast.batch.fingerprint import fingerprint
+from drsub_fast.batch.checkpoint import Checkpoint, identified
 from drsub_fast.engine.interrupts import result_of, submit, uninterrupted, wait_for
 
 _END = object()
@@ -131,7 +130,7 @@ class _Chunk:
 def _named(chunks, store):
     """(first, content, fingerprint) of chunks, which only a checkpoint asks for."""
     for first, content in chunks:
-        yield first, content, None if store is None else fingerprint(first, content)
+        yield first, content, None if store is None else identified(first, content)
 
 
 def _read_ahead(items):

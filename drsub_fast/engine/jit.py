@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from drsub_fast.engine import store, worth
 from drsub_fast.engine.clock import is_limited, thread_time_left
-from drsub_fast.engine.fingerprints import fingerprint, is_known
+from drsub_fast.engine.fingerprints import is_known, known_fingerprint
 from drsub_fast.engine.interpreted import Interpreted, twin
 from drsub_fast.engine.signatures import Types, classes_in, key_of, key_text, type_code
 
@@ -296,8 +296,8 @@ class Kernel:
         """
         others = [] if is_known(self.__module__) else [self]
         for cls in sorted((cls for cls in classes if not is_known(cls.__module__)), key=repr):
-            others += [table[cls] for _, table in _operations if cls in table]
-        digests = list(map(fingerprint, others))
+            others += [operation.table[cls] for _, operation in _operations if cls in operation.table]
+        digests = list(map(known_fingerprint, others))
         return None if None in digests else " ".join([store.source_digest(self.__module__), *digests])
 
     def file_name(self, form: str, text: str) -> str:

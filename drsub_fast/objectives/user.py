@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_function, as_known
-from drsub_fast.engine.fingerprints import fingerprint
+from drsub_fast.engine.fingerprints import known_fingerprint
 from drsub_fast.engine.interpreted import call_outside
 from drsub_fast.engine.jit import COMPILE, kernel
 from drsub_fast.engine.signatures import is_jitted
@@ -142,7 +142,7 @@ def _compiled_params(function):
     """The parameter class of a compiled function, one for all that do the same."""
     known = _PARAMS_CLASSES.get(function)
     if known is None:
-        digest = fingerprint(function)
+        digest = known_fingerprint(function)
         known = _PARAMS_CLASSES.get(digest) if digest else None
         if known is None:
             known = _make_params_class(function, digest)

@@ -19,9 +19,9 @@ import pytest
 
 import drsub_fast as ds
 from drsub_fast.batch.checkpoint import Checkpoint
-from drsub_fast.batch.fingerprint import fingerprint
 from drsub_fast.batch.result_arrays import pack, unpack
 from drsub_fast.batch.workers import Here, Store, run_chunks
+from drsub_fast.engine.fingerprints import fingerprint
 
 
 def content(i):
@@ -341,3 +341,34 @@ def test_a_folder_on_a_full_disk_is_not_said_to_be_in_use(tmp_path, monkeypatch)
             Checkpoint(tmp_path, "inputs", {"size": 1})
     assert told.value.errno == errno.ENOSPC
     Checkpoint(tmp_path, "inputs", {"size": 1}).close()  # the lock is gone, and there is room
+
+
+def with_closure(scale):
+    return ds.CallableObjective(lambda x: (scale * x.sum(), np.full(2, scale)), n=2)
+
+
+def with_default(scale):
+    def function(x, scale=scale):
+        return scale * x.sum(), np.full(2, scale)
+
+    return ds.CallableObjective(function, n=2)
+
+
+@pytest.mark.parametrize("make", [with_closure, with_default])
+def test_functions_that_differ_by_a_constant_are_other_problems(tmp_path, make):
+    def run(scale, **options):
+        problems = [(make(scale), ds.Box([1.0, 1.0]))]
+        return ds.maximize_many(problems, "frank-wolfe", n_jobs=1, checkpoint=tmp_path, **options)[0].value
+
+    assert run(1.0) == run(1.0) == 2.0
+    with pytest.raises(ds.CheckpointError, match="other problems"):
+        run(100.0)
+    with pytest.raises(ds.CheckpointError, match="other inputs or options"):
+        run(1.0, callback=lambda progress: progress.n_iter > 3)
+
+
+def test_what_no_later_run_could_know_is_refused(tmp_path):
+    lock = threading.Lock()
+    f = ds.CallableObjective(lambda x: (lock and x.sum(), np.ones(2)), n=2)
+    with pytest.raises(ds.CheckpointError, match=r"_thread\.lock has no content"):
+        ds.maximize_many([(f, ds.Box([1.0, 1.0]))], "frank-wolfe", n_jobs=1, checkpoint=tmp_path)
