@@ -60,7 +60,7 @@ def known_fingerprint(value: Any) -> str | None:
 def is_known(module: Any) -> bool:
     """Whether what a module holds is known by its name."""
     root = str(module).partition(".")[0]
-    return root in _KNOWN or root in sys.stdlib_module_names or root == "builtins"
+    return root in _KNOWN or root in sys.stdlib_module_names
 
 
 class _Writer:
@@ -288,7 +288,7 @@ def _is_bound(value):
 @cache
 def _version(root: str) -> str | None:
     """Version of a package that is known by its name; None for one that the user may be writing."""
-    if root in sys.stdlib_module_names or root == "builtins":
+    if root in sys.stdlib_module_names:
         return ".".join(map(str, sys.version_info[:2]))
     package = sys.modules.get(root)
     folders = [str(getattr(package, "__file__", None) or ""), *map(str, getattr(package, "__path__", ()))]
