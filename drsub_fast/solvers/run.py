@@ -70,7 +70,7 @@ _VALUE_SECONDS = 5.0
 _SAME = 1e-14
 
 # Places of the vectors that Python reads, in the order of `State`.
-CANDIDATE, BEST, TOP = 1, 4, 5
+CANDIDATE, BEST, TOP, PREVIOUS = 1, 4, 5, 6
 
 #: Status of a run by the code with which its loop came to its end, but for FINISHED, where it depends on the method.
 STATUS_OF = {CONVERGED: Status.CONVERGED, STALLED: Status.STALLED}
@@ -93,6 +93,7 @@ class Run:
     deadline: Any
     last_moment: float | None
     callback: Any
+    reported: int
     callback_every: Any
     progress: bool
     lmo: str
@@ -132,7 +133,7 @@ class Run:
         self.deadline, self.last_moment = None, None
         if limit < math.inf:
             self.deadline, self.last_moment = self.began + limit, last_moment(self.began, limit)
-        self.callback = as_function(callback, "callback")
+        self.callback, self.reported = as_function(callback, "callback"), 0
         self.callback_every = as_count(callback_every, "callback_every", lower=1)
         self.progress = as_flag(progress, "progress")
         self.lmo = one_of(lmo, "lmo", ORACLES)
@@ -198,7 +199,7 @@ class Run:
                 if bar is not None:
                     bar(int(self.integers[K]) - k)
                 if code in SOLVED:
-                    return status or STATUS_OF.get(code, finished)
+                    return status or self._report_last() or STATUS_OF.get(code, finished)
                 if code == NON_FINITE:
                     if self.integers[K] == 0:
                         require_finite_start(f, x)
@@ -257,13 +258,26 @@ class Run:
     def _stop_asked(self, code):
         """Status if the callback or the clock asks to stop, else None."""
         if self.callback is not None and code == BREAK:
-            k = int(self.integers[K])
-            x = self.x.copy()
-            self.into_bounds(x)
-            progress = Progress(k, x, float(self.floats[VALUE]), float(self.floats[GAP]))
-            if self.callback(progress):
+            self.reported = int(self.integers[K])
+            if self._report(self.x, self.floats[VALUE], self.floats[GAP]):
                 return Status.CALLBACK
         return Status.TIME_LIMIT if self.time_left() == 0.0 else None
+
+    def _report(self, x, value, gap):
+        """Whether the callback asks to stop after an update."""
+        x = x.copy()
+        self.into_bounds(x)
+        return self.callback(Progress(self.reported, x, float(value), float(gap)))
+
+    def _report_last(self):
+        """Calls the callback after the last update, which ends a loop before Python looks; CALLBACK if it says stop."""
+        k = int(self.integers[K])
+        if self.callback is None or k < self.reported + self.callback_every:
+            return None
+        self.reported = k
+        is_back = self.integers[CLOSING] and 0 <= self.integers[BEST_K] < k  # at an iterate before the last
+        x = self._view(PREVIOUS) if is_back else self.x
+        return Status.CALLBACK if self._report(x, self.trace_value[k], self.trace_gap[k]) else None
 
     def _call_solver(self, code):
         """Answers an oracle or projection call that the kernel handed back."""

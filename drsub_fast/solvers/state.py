@@ -173,8 +173,9 @@ def keep_iterate(state, x):
 
 @kernel
 def close_run(objective, work, state, x, upper):
-    """Returns to the iterate that was kept, its value from scratch."""
+    """Returns to the iterate that was kept, its value from scratch; the last one stays in `previous`."""
     state.control[CLOSING] = 1
+    assign(state.previous, x)
     assign(x, state.best)
     clip_above(x, upper)
     state.numbers[VALUE] = evaluate(objective, work, x)

@@ -164,20 +164,23 @@ def stochastic_continuous_greedy(
     rng = np.random.default_rng(as_seed(seed))
     x, values, average = np.zeros(f.n), [], _Average(f.sampler, f.n)
     status = Status.COMPLETED
-    for t in range(1, steps + 1):
-        if now() >= deadline:
-            status = Status.TIME_LIMIT
-            break
-        sets = rng.random((n_samples, f.n)) < x
-        of_sets = [f.sampler.value_of(chosen) for chosen in sets]
-        average.add(sets, of_sets, 4.0 / (t + 8.0) ** (2.0 / 3.0) if t > 1 else 1.0)
-        value = float(np.mean(of_sets))
-        values.append(value)
-        x = np.minimum(x + average.best_vertex(P, upper) / steps, upper)
-        if callback is not None and callback(Progress(t, x.copy(), value, math.nan)):
-            status = Status.CALLBACK
-            break
-    value = f.sampler.mean_value(x, rng.random((n_values, f.n)))
+    try:
+        for t in range(1, steps + 1):
+            if now() >= deadline:
+                status = Status.TIME_LIMIT
+                break
+            sets = rng.random((n_samples, f.n)) < x
+            of_sets = [f.sampler.value_of(chosen) for chosen in sets]
+            average.add(sets, of_sets, 4.0 / (t + 8.0) ** (2.0 / 3.0) if t > 1 else 1.0)
+            value = float(np.mean(of_sets))
+            x = np.minimum(x + average.best_vertex(P, upper) / steps, upper)
+            values.append(value)
+            if callback is not None and callback(Progress(t, x.copy(), value, math.nan)):
+                status = Status.CALLBACK
+                break
+        value = f.sampler.mean_value(x, rng.random((n_values, f.n)))
+    except KeyboardInterrupt:
+        status, value = Status.INTERRUPTED, f.sampler.mean_value(x, rng.random((1, f.n)))
     trace = Trace(np.array([*values, value]), np.full(len(values) + 1, math.nan))
     guarantee, _ = claims(f, P, upper, _PROMISE, status, len(values), trace.value, value, math.inf)
     return Result(
