@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_labels, as_numbers, as_real, entry, one_of
 from drsub_fast._records import Record, as_html, as_text
-from drsub_fast.batch.checkpoint import Checkpoint
-from drsub_fast.batch.fingerprint import fingerprint
+from drsub_fast.batch.checkpoint import Checkpoint, identified
 from drsub_fast.batch.pieces import HELD, PIECES, PIECES_OF_WORKER, SENT, Stack
 from drsub_fast.batch.stack_run import Turns, logger, run_workers
 from drsub_fast.batch.stacked_result import names_of
@@ -321,7 +320,7 @@ def stacked_choices(
         pieces = 1
     size, store = stack.size(HELD if executor is None else SENT, pieces), None
     if checkpoint is not None:
-        checkpoint = Checkpoint(checkpoint, fingerprint(settings, stack.rows, stack.count), {"size": size})
+        checkpoint = Checkpoint(checkpoint, identified(settings, stack.rows, stack.count), {"size": size})
         size, store = checkpoint.layout["size"], Store(checkpoint, pack_choices, unpack_choices)
     task = partial(_choose_piece, settings, workers if executor is None else 1, stack.count)
     ahead = 1 if executor is None else AHEAD * workers
