@@ -62,7 +62,7 @@ def operation(name: str, default: Callable[..., Any] | None = None) -> Any:
 
     call.__name__ = call.__qualname__ = twin.__name__ = name
     call.twin, call.table = twin, table.table
-    when_compiling(call, table)
+    when_compiling(call, table.lookup)
     return call
 
 

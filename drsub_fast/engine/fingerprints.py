@@ -136,8 +136,6 @@ class _Writer:
         return own.digest()
 
     def _describe(self, digest, value):
-        if isinstance(value, types.FunctionType):
-            value = getattr(value, "kernel", value)  # of a separate one
         options = _compiled_with(value)
         if options is not None:
             self.add(digest, ("compiled", {name: str(option) for name, option in options.items()}))

@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from drsub_fast.engine import store, worth
 from drsub_fast.engine.clock import is_limited, thread_time_left
@@ -78,15 +78,9 @@ def compiles_at_once() -> bool:
 @cache
 def engine() -> types.ModuleType:
     """The module that compiles."""
-    # By name, since they build on this module.
-    import_module("drsub_fast.engine.compiled_lapack")
-    import_module("drsub_fast.engine.compiled_parts")
-    import_module("drsub_fast.engine.compiled_prefetch")
-    module = import_module("drsub_fast.engine.linked")
-    for call, table in _operations:
-        module.add_operation(call, table)
-    for kernel in _separates:
-        module.add_separate(kernel)
+    module = import_module("drsub_fast.engine.linked")  # by name, since it builds on this module
+    for call, lookup in _operations:
+        module.add_operation(call, lookup)
     return module
 
 
@@ -296,7 +290,7 @@ class Kernel:
         """
         others = [] if is_known(self.__module__) else [self]
         for cls in sorted((cls for cls in classes if not is_known(cls.__module__)), key=repr):
-            others += [operation.table[cls] for _, operation in _operations if cls in operation.table]
+            others += [call.table[cls] for call, _ in _operations if cls in call.table]
         digests = list(map(known_fingerprint, others))
         return None if None in digests else " ".join([store.source_digest(self.__module__), *digests])
 
@@ -345,6 +339,7 @@ def kernel(
     memory: bool = False,
     noalias: bool = False,
     wide: bool = False,
+    separate: bool = False,
 ) -> Any:
     """Make a kernel, which compiles without the GIL, by numpy's error model, and is stored on disk.
 
@@ -365,10 +360,14 @@ def kernel(
         with a comparison of the places of their arrays.
     wide : bool, default False
         Vectorise by 512 bits where the processor can. What is inlined goes by its caller.
+    separate : bool, default False
+        Kernels call it by its address, so that it is compiled once, not again inside each of them: for large kernels,
+        which return an integer.
     """
 
     def decorate(py_func):
-        return Kernel(py_func, plain, reductions=reductions, memory=memory, noalias=noalias, wide=wide)
+        options = {"reductions": reductions, "memory": memory, "noalias": noalias, "wide": wide, "separate": separate}
+        return Kernel(py_func, plain, **options)
 
     return decorate if function is None else decorate(function)
 
@@ -404,64 +403,12 @@ def _outside_where_needed(function):
     return call
 
 
-#: Generic operations, with their tables, and separate kernels, for the engine.
-_operations, _separates = [], []
+#: Generic operations, and what finds an implementation for a class, for the engine.
+_operations: list[tuple[types.FunctionType, Callable[[Any], Any]]] = []
 
 
-def when_compiling(call: Any, table: Any) -> None:
+def when_compiling(call: types.FunctionType, lookup: Callable[[Any], Any]) -> None:
     """Tells the engine, once there is one, of a generic operation; see `drsub_fast.engine.dispatch`."""
-    _operations.append((call, table))
+    _operations.append((call, lookup))
     if has_engine():
-        engine().add_operation(call, table)
-
-
-class Separate(NamedTuple):
-    """A kernel that is compiled once, not again inside every loop that calls it: see `separate`.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    example : callable
-        Returns arguments of the types that all calls have.
-    call : function
-        What kernels call.
-    """
-
-    kernel: Kernel
-    example: Callable[..., Any]
-    call: Callable[..., Any]
-
-
-def separate(example: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel that is compiled once, not again inside every loop that calls it: for large kernels.
-
-    Parameters
-    ----------
-    example : callable
-        Returns arguments of the types that all calls have: C-contiguous arrays of float64 and int64, and numbers.
-
-    Returns
-    -------
-    decorate : callable
-        For a kernel that returns an integer.
-    """
-
-    def decorate(function):
-        def call(*arguments):
-            return function(*arguments)
-
-        call.twin = lambda *arguments: function.interpreted(*arguments)
-        call.kernel = function
-        kernel = Separate(function, example, call)
-        _separates.append(kernel)
-        if has_engine():
-            engine().add_separate(kernel)
-        return call
-
-    return decorate
-
-
-def call_alone(function: Any, arguments: Any) -> Any:
-    """Calls a kernel that returns an integer from another one, not linked in: it is compiled on its own anyway."""
-    return function(*arguments)
+        engine().add_operation(call, lookup)

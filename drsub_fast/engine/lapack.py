@@ -5,7 +5,7 @@ used, its row length is the leading dimension), and triangles are lower. Fortran
 buffer as the transpose: a lower triangle C with A = C C' is Fortran's upper U = C' with A = U'U, and
 ``C^-1 B`` is computed as ``B' U^-1``. The integer results are LAPACK's ``info``: 0 for success.
 
-Each routine is a Python function on SciPy's wrappers with a compiled twin in `drsub_fast.engine.compiled_lapack`, so
+Each routine is a Python function on SciPy's wrappers with a compiled twin in `drsub_fast.engine.compiled`, so
 that kernels also run as plain Python. Both overwrite the same arguments.
 """
 

@@ -2,8 +2,8 @@
 
 Numba compiles a function once for itself and once more at each level of callers above it. Here a kernel that others
 call is left as it is, to be optimised and translated there, where what is called once is inlined and unused arguments
-are gone; and what Python calls is compiled with all that it calls. This takes the inside of Numba, of the versions it
-was tested with: see `drsub_fast.engine.plain` for the others.
+are gone; and what Python calls is compiled with all that it calls. This takes the inside of Numba, of the versions that
+the package asks for: `PRIVATE` lists what is used.
 """
 
 import gc
@@ -12,14 +12,15 @@ import io
 import logging
 import pickle
 import sys
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import cache
+from types import FunctionType
 from typing import Any
 
 import llvmlite
 import numba
 from llvmlite.binding import get_host_cpu_features, get_host_cpu_name, parse_bitcode
-from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.errors import TypingError
@@ -28,15 +29,38 @@ from numba.core.registry import CPUDispatcher
 from numba.core.serialize import NumbaPickler
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.core.typing.templates import signature as make_signature
-from numba.extending import intrinsic, lower_builtin, models, overload, register_model, typeof_impl
+from numba.extending import lower_builtin, models, register_model, typeof_impl
+from numba.np.numpy_support import as_dtype
 
 from drsub_fast.engine import store
-from drsub_fast.engine.cells import CELLS, Cell, call_by_cell, cell_of
-from drsub_fast.engine.jit import Kernel, call_alone, compiles_at_once
-from drsub_fast.engine.signatures import classes_in, key_text
+from drsub_fast.engine.compiled import CELLS, Signature, call_by_cell, cell_of
+from drsub_fast.engine.jit import Kernel, compiles_at_once
+from drsub_fast.engine.signatures import Key, classes_in, key_text
 from drsub_fast.errors import UnsupportedError
 
 logger: logging.Logger = logging.getLogger("drsub_fast")
+
+#: What this file and `drsub_fast.engine.compiled` use of Numba and llvmlite that they do not promise to keep.
+PRIVATE: dict[str, tuple[str, ...]] = {
+    "numba.core.cgutils": ("alloca_once_value", "get_or_insert_function", "unpack_tuple"),
+    "numba.core.codegen.JITCodeLibrary": (
+        "_finalize_dynamic_globals", "_finalize_final_module", "_optimize_final_module", "add_ir_module",
+        "enable_object_caching", "get_pointer_to_function", "has_dynamic_globals", "serialize_using_bitcode",
+        "serialize_using_object_code",
+    ),
+    "numba.core.compiler.CompileResult": ("_rebuild", "_reduce", "entry_point", "fndesc", "library", "lifted"),
+    "numba.core.compiler.Compiler": ("compile_extra",),
+    "numba.core.errors.TypingError": (),
+    "numba.core.imputils": ("impl_ret_borrowed", "lower_constant"),
+    "numba.core.registry.CPUDispatcher": ("_compile_for_args", "compile", "get_call_template"),
+    "numba.core.serialize.NumbaPickler": ("persistent_id",),
+    "numba.core.types.Dispatcher": ("get_call_type", "get_overload"),
+    "numba.core.typing.templates": ("AbstractTemplate", "infer_global", "signature"),
+    "numba.extending": ("get_cython_function_address", "intrinsic", "lower_builtin", "models", "typeof_impl"),
+    "numba.np.arrayobj": ("make_array", "populate_array"),
+    "numba.np.numpy_support": ("as_dtype",),
+    "llvmlite.binding": ("add_symbol", "get_host_cpu_features", "get_host_cpu_name", "parse_bitcode"),
+}  # fmt: skip
 
 #: Floating-point freedoms for kernels whose sums may be reordered. Infinities and NaN keep their
 #: meaning: the full ``fastmath`` would remove the checks that find them.
@@ -47,9 +71,16 @@ REDUCTION_FLAGS = frozenset({"reassoc", "contract", "arcp", "nsz"})
 
 
 class _Code(JITCodeLibrary):
-    """Code whose loops may be vectorised by 512 bits: LLVM keeps to 256 unless it is told."""
+    """Code whose loops may be vectorised by 512 bits: LLVM keeps to 256 unless it is told.
+
+    Attributes
+    ----------
+    cells : list of str
+        Names of the cells of what it calls by its address.
+    """
 
     wide = False
+    cells: list[str] = []
 
     def add_ir_module(self, ir_module):
         if self.wide:
@@ -59,11 +90,10 @@ class _Code(JITCodeLibrary):
                     set.add(function.attributes, '"prefer-vector-width"="512"')
         super().add_ir_module(ir_module)
 
-
-def _cells_of(module):
-    """Names of the cells that code refers to: of what it calls by its address."""
-    names = [function.name for function in module.functions if function.is_declaration]
-    return [name.removesuffix(".cell") for name in names if name.endswith(".cell")]
+    def note_cells(self):
+        """Looks up which cells the code refers to."""
+        names = [function.name for function in self._final_module.functions if function.is_declaration]
+        self.cells = [name.removesuffix(".cell") for name in names if name.endswith(".cell")]
 
 
 class _LinkedCode(_Code):
@@ -80,7 +110,7 @@ class _LinkedCode(_Code):
         self._finalize_dynamic_globals()
         self._finalized = True
         # A process that loads this code makes them, for the code that it is linked into.
-        self.cells = _cells_of(self._final_module)
+        self.note_cells()
 
     def get_pointer_to_function(self, name):
         return 0
@@ -105,8 +135,6 @@ class _WholeCode(_Code):
     def __init__(self, codegen, name):
         super().__init__(codegen, name)
         self.enable_object_caching()
-        #: Names of the cells of what it calls by its address.
-        self.cells = []
 
     def _optimize_final_module(self):
         for function in self._final_module.functions:
@@ -115,7 +143,7 @@ class _WholeCode(_Code):
                 # The loader finds local symbols of other code too, whose arguments may be others now.
                 function.name += ".whole"
         super()._optimize_final_module()
-        self.cells = _cells_of(self._final_module)
+        self.note_cells()
 
 
 def _holds_arrays(numba_type):
@@ -123,7 +151,7 @@ def _holds_arrays(numba_type):
 
 
 @contextmanager
-def _no_collection():
+def _no_collection() -> Generator[None, None, None]:
     """While Numba makes objects by the million, most of which stay, looking for garbage takes a tenth of the time."""
     was_enabled = gc.isenabled()
     try:
@@ -136,6 +164,10 @@ def _no_collection():
 
 class _KernelCompiler(Compiler):
     """What the compilers of kernels share; `_compiler` says which code they make, and how."""
+
+    code: type[_Code]
+    noalias: bool
+    wide: bool
 
     def __init__(self, typing_context, target_context, library, arguments, return_type, flags, *args):
         flags.noalias = self.noalias
@@ -152,7 +184,7 @@ class _KernelCompiler(Compiler):
 
 
 @cache
-def _compiler(code, noalias, wide):
+def _compiler(code: type[_Code], noalias: bool, wide: bool) -> type[_KernelCompiler]:
     return type("KernelCompiler", (_KernelCompiler,), {"code": code, "noalias": noalias, "wide": wide})
 
 
@@ -160,48 +192,37 @@ def _compiler(code, noalias, wide):
 
 
 @cache
-def _stamp():
+def _stamp() -> str:
     """Digest of what compiled code depends on besides the sources."""
-    parts = (
-        sys.version,
-        numba.__version__,
-        llvmlite.__version__,
-        get_host_cpu_name(),
-        get_host_cpu_features().flatten(),
-    )
+    versions = sys.version, numba.__version__, llvmlite.__version__
+    parts = (*versions, get_host_cpu_name(), get_host_cpu_features().flatten())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _type_key(numba_type):
+def _type_key(numba_type: Any) -> Key:
     """The key of a Numba type, as `drsub_fast.engine.signatures.type_key` makes it of a value."""
     if isinstance(numba_type, numba.types.Array):
-        dtype = numba.np.numpy_support.as_dtype(numba_type.dtype).str
+        dtype = as_dtype(numba_type.dtype).str
         return "array", dtype, numba_type.ndim, numba_type.layout, numba_type.mutable
     if isinstance(numba_type, (numba.types.Number, numba.types.Boolean)):
         return str(numba_type)
-    parts = getattr(numba_type, "types", None)
     if isinstance(numba_type, numba.types.BaseTuple):
-        return getattr(numba_type, "instance_class", tuple), *map(_type_key, parts)
+        return getattr(numba_type, "instance_class", tuple), *map(_type_key, numba_type.types)
     return "numba", numba_type
-
-
-def _transient_classes(numba_types):
-    """Classes made at run time among the types of arguments."""
-    for numba_type in numba_types:
-        cls = getattr(numba_type, "instance_class", None)
-        if hasattr(cls, "stamp"):
-            yield cls
-        yield from _transient_classes(getattr(numba_type, "types", ()))
 
 
 class _Pickler(NumbaPickler):
     """Names classes made at run time by their place among the arguments: the loader has its own."""
+
+    classes: list[type]
 
     def persistent_id(self, value):
         return self.classes.index(value) if isinstance(value, type) and value in self.classes else None
 
 
 class _Unpickler(pickle.Unpickler):
+    classes: list[type]
+
     def persistent_load(self, index):
         return self.classes[index]
 
@@ -212,14 +233,15 @@ class _Cache:
     form = "whole"
     cache_path = ""
 
-    def __init__(self, kernel):
+    def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     def _file(self, signature):
         """Name of the file for a signature, None if there is none, its sources, and its classes made at run time."""
-        arguments = signature if isinstance(signature, tuple) else signature.args
-        key, classes = (tuple, *map(_type_key, arguments)), list(_transient_classes(arguments))
-        text, sources = key_text(key), self._kernel.sources(classes_in(key))
+        key: Key = (tuple, *map(_type_key, getattr(signature, "args", signature)))
+        found = classes_in(key)
+        classes = sorted((cls for cls in found if hasattr(cls, "stamp")), key=lambda cls: cls.__name__)
+        text, sources = key_text(key), self._kernel.sources(found)
         # A user's function may raise, for which Numba needs what linked code does not keep.
         if text is None or sources is None or (classes and self.form == "linked"):
             return None, "", classes
@@ -255,8 +277,7 @@ class _Cache:
         stream = io.BytesIO()
         writer = _Pickler(stream, protocol=pickle.HIGHEST_PROTOCOL)
         writer.classes = classes
-        cells = [CELLS[name].described() for name in getattr(result.library, "cells", [])]
-        writer.dump((cells, result._reduce()))
+        writer.dump(([CELLS[name].described for name in result.library.cells], result._reduce()))
         store.save(name, sources, _stamp(), stream.getvalue())
 
     @staticmethod
@@ -273,23 +294,13 @@ class _LinkedCache(_Cache):
         library = _LinkedCode(target_context.codegen(), name)
         library._final_module = parse_bitcode(code)
         library._finalize_final_module()
-        return CompileResult(
-            typing_context=target_context.typing_context,
-            target_context=target_context,
-            entry_point=target_context.get_executable(library, fndesc, environment),
-            typing_error=None,
-            type_annotation="",
-            signature=signature,
-            objectmode=False,
-            lifted=(),
-            fndesc=fndesc,
-            library=library,
-            call_helper=None,
-            environment=environment,
-            metadata=None,
-            reload_init=(),
-            referenced_envs=(),
-        )
+        known = {
+            "typing_context": target_context.typing_context, "target_context": target_context, "signature": signature,
+            "entry_point": target_context.get_executable(library, fndesc, environment), "fndesc": fndesc,
+            "library": library, "environment": environment, "objectmode": False, "lifted": (), "reload_init": (),
+            "referenced_envs": (), "type_annotation": "",
+        }  # fmt: skip
+        return CompileResult(**dict.fromkeys(CompileResult._fields) | known)
 
 
 # Functions.
@@ -310,7 +321,7 @@ def _no_value(context, builder, kernel_type, kernel_object):
 
 @typeof_impl.register(Kernel)
 def _type_of_kernel(kernel, context):
-    return _KernelType(kernel.linked)
+    return _separate_type(kernel) if kernel.options["separate"] else _KernelType(kernel.linked)
 
 
 def _numba_options(kernel):
@@ -325,11 +336,10 @@ class _LinkedFunction(CPUDispatcher):
     Numba would compile it anew for each combination of literal numbers among them.
     """
 
-    def __init__(self, kernel):
+    def __init__(self, kernel: Kernel) -> None:
         wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         compiler = _compiler(_LinkedCode, kernel.options["noalias"], kernel.options["wide"])
         super().__init__(kernel.py_func, {}, _numba_options(kernel) | wrappers, compiler)
-        self.kernel = kernel
         if store.folders()[0]:
             self._cache = _LinkedCache(kernel)
 
@@ -344,7 +354,7 @@ class _LinkedFunction(CPUDispatcher):
 class _StandaloneFunction(CPUDispatcher):
     """A kernel as an ordinary Numba function, which Python calls."""
 
-    def __init__(self, kernel):
+    def __init__(self, kernel: Kernel) -> None:
         super().__init__(
             kernel.py_func, {}, _numba_options(kernel) | {"no_cfunc_wrapper": True},
             _compiler(_WholeCode, False, kernel.options["wide"]),
@@ -360,28 +370,28 @@ class _StandaloneFunction(CPUDispatcher):
         return self._kernel.choose(arguments)
 
 
-def linked_function(kernel: Any) -> Any:
+def linked_function(kernel: Kernel) -> _LinkedFunction:
     """The kernel for other kernels."""
     return _LinkedFunction(kernel)
 
 
-def standalone_function(kernel: Any) -> Any:
+def standalone_function(kernel: Kernel) -> _StandaloneFunction:
     """The kernel for Python."""
     return _StandaloneFunction(kernel)
 
 
-def compile(kernel: Any, arguments: Any) -> Any:
+def compile(kernel: Kernel, arguments: Iterable[Any]) -> Callable[..., Any]:
     """Machine code of a kernel for arguments of these types, from the cache if it is there."""
     signature = tuple(map(numba.typeof, arguments))
     function = kernel.standalone
     function.compile(signature)
     result = function.overloads[signature]
-    for name in getattr(result.library, "cells", []):
+    for name in getattr(result.library, "cells", ()):  # what comes from the cache has filled them
         CELLS[name].fill()
     return result.entry_point
 
 
-def add_operation(call: Any, table: Any) -> None:
+def add_operation(call: FunctionType, lookup: Callable[[Any], Any]) -> None:
     """Makes a generic operation known to Numba: the implementation is called, no function in between is compiled."""
 
     class Template(AbstractTemplate):
@@ -390,79 +400,39 @@ def add_operation(call: Any, table: Any) -> None:
         def generic(self, arguments, keywords):
             cls = getattr(arguments[0], "instance_class", None)
             try:
-                implementation = numba.typeof(table.lookup(cls))
+                implementation = numba.typeof(lookup(cls))
             except UnsupportedError as error:
                 raise TypingError(str(error)) from None
             signature = implementation.get_call_type(self.context, arguments, keywords)
-            self._overload = implementation.get_overload(signature)
+            self._key = implementation.get_impl_key(signature)
             return signature
 
         def get_impl_key(self, signature):
-            return self._overload
+            return self._key
 
     infer_global(call, numba.types.Function(Template))
 
 
-def _is_plain_data(numba_type):
-    if isinstance(numba_type, numba.types.Array):
-        return numba_type.layout == "C" and _is_plain_data(numba_type.dtype)
-    if isinstance(numba_type, numba.types.BaseTuple):
-        return all(map(_is_plain_data, numba_type.types))
-    return numba_type in (numba.types.float64, numba.types.int64, numba.types.uint64)
-
-
-def _entry_types(numba_type):
-    """Types of the numbers and of the entries of arrays in a type of plain data."""
-    if isinstance(numba_type, numba.types.BaseTuple):
-        return [entry for part in numba_type.types for entry in _entry_types(part)]
-    return [getattr(numba_type, "dtype", numba_type)]
-
-
-def add_separate(separate: Any) -> None:
-    """Makes a separate kernel known to Numba."""
-    kernel, call = separate.kernel, separate.call
-    name = f"{kernel.__module__}.{kernel.__name__}"
-    # The example waits: the module of the kernel may not be complete yet.
-    cell = CELLS[name] = Cell(name, kernel, lambda: tuple(map(numba.typeof, separate.example())), True)
+@cache
+def _separate_type(kernel: Kernel) -> Any:
+    """Type of a separate kernel inside compiled code: calls go to its address."""
 
     class Template(AbstractTemplate):
-        key = call
+        key = kernel
 
         def generic(self, arguments, keywords):
-            arguments = tuple(map(numba.types.unliteral, arguments))
-            if not all(map(_is_plain_data, arguments)):
-                raise TypingError(
-                    f"{name} takes float64, int64, uint64 and C-contiguous arrays of them, got {arguments}"
-                )
-            return make_signature(numba.types.int64, *arguments)
+            return make_signature(numba.types.int64, *map(numba.types.unliteral, arguments))
 
-    infer_global(call, numba.types.Function(Template))
-
-    @lower_builtin(call, numba.types.VarArg(numba.types.Any))
+    @lower_builtin(kernel, numba.types.VarArg(numba.types.Any))
     def generate(context, builder, called, values):
-        given, expected = (
-            (context.call_conv.get_function_type(numba.types.int64, types), list(map(_entry_types, types)))
-            for types in (called.args, cell.signature)
-        )
-        if given != expected:
-            raise TypingError(f"{name} takes {cell.signature}, got {called.args}")
-        return call_by_cell(context, builder, called.args, values, name)
+        return call_by_cell(context, builder, called.args, values, _cell_name(kernel, called.args))
+
+    return numba.types.Function(Template)
 
 
-@intrinsic
-def _call_alone(typing_context, function, arguments):
-    kernel, signature = function.dispatcher.kernel, tuple(map(numba.types.unliteral, arguments.types))
+def _cell_name(kernel: Kernel, signature: Signature) -> str:
+    """Name of the cell of a kernel for types of arguments, which is made where it is new."""
     text = key_text((tuple, *map(_type_key, signature))) or str(len(CELLS))
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    name = cell_of(f"{kernel.__module__}.{kernel.__name__}.{digest}", kernel, signature).name
-
-    def generate(context, builder, called, values):
-        parts = cgutils.unpack_tuple(builder, values[1])
-        return call_by_cell(context, builder, called.args[1].types, parts, name)
-
-    return numba.types.int64(function, arguments), generate
-
-
-@overload(call_alone)
-def _compiled_call_alone(function, arguments):
-    return lambda function, arguments: _call_alone(function, arguments)
+    name = f"{kernel.__module__}.{kernel.__name__}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    cell_of(name, kernel, signature)
+    return name

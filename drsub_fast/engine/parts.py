@@ -1,7 +1,8 @@
-"""Consecutive parts of the flat arrays that a workspace is made of. The compiled twin is in `compiled_parts`.
+"""Consecutive parts of the flat arrays that a workspace is made of, and a hint ahead of their reading.
 
 Slices do the same, but compiled code spends fifty instructions on each for what these never are: steps, negative or
-missing ends, ends beyond the array. A solver loop opens some thirty parts.
+missing ends, ends beyond the array. A solver loop opens some thirty parts. The compiled twins are in
+`drsub_fast.engine.compiled`.
 """
 
 import math
@@ -16,3 +17,7 @@ def split(flat: Any, *shapes: Any) -> Any:
         parts += (flat[start : start + size].reshape(shape),)
         start += size
     return parts
+
+
+def prefetch(array: Any, place: Any) -> None:
+    """Tells the processor that the entries from ``place`` on of a vector will be read soon; the place must be there."""

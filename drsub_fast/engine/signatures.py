@@ -9,10 +9,16 @@ from typing import Any
 
 import numpy as np
 
+#: A name for numbers, or a tuple that begins with "array", "numba" or a class.
+Key = str | tuple[Any, ...]
+
+#: Types of the arguments of a call, each by its number: see `type_code`.
+Types = tuple[Any, ...]
+
 _NUMBERS = {float: "float64", np.float64: "float64", int: "int64", np.int64: "int64", bool: "bool", np.bool_: "bool"}
 
 
-def type_key(value: Any) -> Any:
+def type_key(value: Any) -> Key:
     """Key of the type of a value."""
     name = _NUMBERS.get(type(value))
     if name is not None:
@@ -30,14 +36,12 @@ def type_key(value: Any) -> Any:
     return "numba", numba.typeof(value)
 
 
-#: Types of the arguments of a call, each by its number: see `type_code`.
-Types = tuple[Any, ...]
-
 #: Numbers of the keys in use, and the reverse.
-_CODES, _KEYS = {}, []
+_CODES: dict[Key, int] = {}
+_KEYS: list[Key] = []
 
 
-def type_code(value: Any) -> Any:
+def type_code(value: Any) -> int:
     """A number for the type of a value: quicker to look up than its key."""
     key = type_key(value)
     code = _CODES.get(key)
@@ -48,12 +52,12 @@ def type_code(value: Any) -> Any:
     return code
 
 
-def key_of(code: Any) -> Any:
+def key_of(code: int) -> Key:
     """The key that has a number."""
     return _KEYS[code]
 
 
-def key_text(key: Any) -> Any:
+def key_text(key: Key) -> str | None:
     """A key as text that means the same in every process, or None if there is none."""
     if isinstance(key, str):
         return key
@@ -68,29 +72,11 @@ def key_text(key: Any) -> Any:
     return None if name is None or None in texts else f"{name}({', '.join(texts)})"
 
 
-def classes_in(key: Any) -> set[type]:
+def classes_in(key: Key) -> set[type]:
     """The classes of tuples in a key."""
     if isinstance(key, str) or not isinstance(key[0], type):
         return set()
     return {key[0]}.union(*map(classes_in, key[1:]))
-
-
-def example_of(key: Any) -> Any:
-    """A small value of a type."""
-    if isinstance(key, str):
-        return np.dtype(key).type(1).item() if key in _NUMBERS.values() else np.dtype(key).type(1)
-    if key[0] == "array":
-        _, dtype, axes, layout, writable = key
-        array = np.zeros((2,) * axes, dtype, order="F" if layout == "F" else "C")
-        if layout == "A":
-            array = np.zeros((2,) * (axes - 1) + (4,), dtype)[..., ::2]
-        array.flags.writeable = writable
-        return array
-    if key[0] == "numba":
-        raise TypeError(f"no example of {key[1]}")
-    cls, *parts = key
-    values = map(example_of, parts)
-    return cls(*values) if hasattr(cls, "_fields") else cls(values)
 
 
 def is_jitted(value: Any) -> bool:

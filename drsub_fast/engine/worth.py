@@ -142,9 +142,7 @@ def _callees(value, classes):
     if hasattr(value, "py_func"):
         return [value]
     table = getattr(value, "table", None)
-    if isinstance(table, dict):
-        return [table[cls] for cls in classes if cls in table]
-    return [value.kernel] if hasattr(value, "kernel") else []
+    return [table[cls] for cls in classes if cls in table] if isinstance(table, dict) else []
 
 
 class _Thread(threading.local):

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
-from drsub_fast.engine.prefetch import prefetch
+from drsub_fast.engine.parts import prefetch, split
 from drsub_fast.engine.vector import is_finite
 from drsub_fast.objectives import sparse_steps  # noqa: F401  the operations
 from drsub_fast.objectives.base import register_objective

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from drsub_fast.engine.jit import kernel, separate
+from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.stack import own
 from drsub_fast.engine.vector import assign
 from drsub_fast.objectives import lazy_gradient  # noqa: F401  the operations
@@ -33,14 +33,7 @@ _EVALUATE, _ADVANCE, _HOLD, _INCREASE, _REFRESH, _FINAL_VALUE = range(6)
 _NARROW_FROM = 100
 
 
-def _example():
-    params = SoftmaxParams(np.zeros((1, 1)))
-    work = softmax_carve.interpreted(params, *map(np.zeros, softmax_size.interpreted(params), (float, np.int64)))
-    return params, work, _EVALUATE, work.grad, work.grad, 0.0, 0.0
-
-
-@separate(_example)
-@kernel(wide=True)
+@kernel(wide=True, separate=True)
 def _run_task(params, work, task, x, v, gamma, value):
     """The large kernels in one, compiled once; its answer is in ``work.value`` or returned."""
     if task == _EVALUATE:

@@ -23,12 +23,12 @@ from numpy.typing import ArrayLike, NDArray
 from drsub_fast._checks import as_real, as_vector
 from drsub_fast._kinds import LARGEST, NUMBER, SETS, array, register_kind, within
 from drsub_fast.engine.codes import FAILED, OK
-from drsub_fast.engine.jit import kernel, separate
+from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import split
-from drsub_fast.engine.select import select
 from drsub_fast.engine.stack import own
 from drsub_fast.sets.base import FeasibleSet, register_set
 from drsub_fast.sets.knapsack_projection import MISS, SLACK, project_onto_knapsacks
+from drsub_fast.sets.select import select
 
 KnapsackParams = namedtuple("KnapsackParams", "members start weights capacity equality")
 #: ``least`` holds, for each group, the ratio at which the last call used the capacity up, that of the call before, and
@@ -230,31 +230,11 @@ def _fill_in_order(params, work, g, direction, upper, floor, v):
     return left
 
 
-def _example():
-    params = KnapsackParams(np.zeros(1, np.int64), np.zeros(2, np.int64), np.ones(1), np.ones(1), 0)
-    work = _carve.interpreted(params, *map(np.zeros, _size.interpreted(params), (float, np.int64)))
-    return params, work, 0, params.weights, params.weights, 0.0, params.weights
-
-
-@separate(_example)
-@kernel
+@kernel(separate=True)
 def _fill_by_selection(params, work, g, direction, upper, floor, v):
     """`_fill_in_order`, which is compiled once, not again inside every loop; what is left is in ``work.ratio``."""
     work.ratio[0] = _fill_in_order(params, work, g, direction, upper, floor, v)
     return OK
-
-
-def _example_of_projection():
-    params, work, _, y, upper, _, out = _example()
-    return params, work, y, upper, out
-
-
-_project_apart = separate(_example_of_projection)(project_onto_knapsacks)
-
-
-@kernel
-def _project(params, work, y, upper, out):
-    return _project_apart(params, work, y, upper, out)
 
 
 @kernel
@@ -281,7 +261,9 @@ def _problem_at(stack, i):
     )
 
 
-register_set(KnapsackParams, set_size=_size, set_carve=_carve, lmo=_lmo, project=_project, problem_at=_problem_at)
+register_set(
+    KnapsackParams, set_size=_size, set_carve=_carve, lmo=_lmo, project=project_onto_knapsacks, problem_at=_problem_at
+)
 
 
 class DisjointKnapsacks(FeasibleSet):

@@ -93,7 +93,7 @@ def _meet_load(params, g, y, upper, low, high, out):
         out[j] += share * (min(max(y[j] - low * params.weights[j], 0.0), upper[j]) - out[j])
 
 
-@kernel
+@kernel(separate=True)
 def project_onto_knapsacks(params, work, y, upper, out):
     for g in range(params.capacity.size):
         status, low, high = _multipliers(params, g, y, upper)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from drsub_fast._checks import as_array, as_sparse, as_vector, entry, first_few, require_at_least
 from drsub_fast._kinds import LARGEST, SETS, array, register_kind, within
 from drsub_fast.engine.codes import NEEDS_SOLVER
-from drsub_fast.engine.jit import kernel, separate
+from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.stack import own, row_of
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.projection import project_onto_rows
@@ -70,14 +70,7 @@ def _carve(params, floats, integers):
     return simplex_carve(params.A.shape[0], params.A.shape[1], floats, integers)
 
 
-def _example():
-    params = blank_params(1, 1, KERNEL)
-    work = _carve.interpreted(params, *map(np.zeros, _size.interpreted(params), (float, np.int64)))
-    return params, work, _MAXIMIZE, params.b, params.b, params.b
-
-
-@separate(_example)
-@kernel
+@kernel(separate=True)
 def _run_task(params, work, task, direction, upper, v):
     """What is compiled once, not again inside every loop."""
     if task == _TRACK:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast.engine.codes import OK
-from drsub_fast.engine.jit import kernel, separate
+from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import split
 from drsub_fast.engine.vector import clip_above
 
@@ -312,12 +312,7 @@ def _newton_step(atoms, q, bad):
     step[bad] = sign
 
 
-def _example():
-    return (open_atoms.interpreted(1, *map(np.zeros, atoms_size(1), (float, np.int64))),)
-
-
-@separate(_example)
-@kernel(reductions=True)
+@kernel(reductions=True, separate=True)
 def correct_weights(atoms):
     """Local maximum of the quadratic model over the simplex of weights, reached by ascent from the present one."""
     Q, weight, score, step = atoms.Q, atoms.weight, atoms.score, atoms.step

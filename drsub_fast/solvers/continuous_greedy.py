@@ -65,7 +65,7 @@ def _shorten(v, gamma, x, upper):
     return count > 0
 
 
-@kernel
+@kernel(separate=True)
 def additive_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap):
     state, work, set_work = open_run(objective, feasible_set, x.size, floats, integers)
     control, numbers = state.control, state.numbers

@@ -64,7 +64,7 @@ STATIONARY = Guarantee(
 )
 
 
-@kernel
+@kernel(separate=True)
 def frank_wolfe_loop(
     objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap
 ):

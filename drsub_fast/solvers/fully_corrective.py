@@ -266,7 +266,7 @@ corrective_step = operation("corrective_step", _any_step)
 register(QuadraticParams, FactoredQuadraticParams, SparseQuadraticParams, corrective_step=_step_of_quadratic)
 
 
-@kernel
+@kernel(separate=True)
 def fully_corrective_loop(
     objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap
 ):

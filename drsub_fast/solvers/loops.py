@@ -1,10 +1,10 @@
 """One solve by the loop that its options belong to, so that whatever runs many is compiled with one loop.
 
-The loop is called, not linked in: it is compiled for single solves as well.
+The loops are separate kernels: they are compiled for single solves as well.
 """
 
 from drsub_fast.engine.dispatch import operation, register
-from drsub_fast.engine.jit import call_alone, kernel
+from drsub_fast.engine.jit import kernel
 from drsub_fast.solvers.atoms import FullyCorrectiveOptions
 from drsub_fast.solvers.continuous_greedy import AdditiveOptions, additive_loop
 from drsub_fast.solvers.frank_wolfe import FrankWolfeOptions, frank_wolfe_loop
@@ -19,27 +19,27 @@ run_loop = operation("run_loop")
 
 @kernel
 def _frank_wolfe(options, objective, feasible_set, *rest):
-    return call_alone(frank_wolfe_loop, (objective, feasible_set, options, *rest))
+    return frank_wolfe_loop(objective, feasible_set, options, *rest)
 
 
 @kernel
 def _fully_corrective(options, objective, feasible_set, *rest):
-    return call_alone(fully_corrective_loop, (objective, feasible_set, options, *rest))
+    return fully_corrective_loop(objective, feasible_set, options, *rest)
 
 
 @kernel
 def _additive(options, objective, feasible_set, *rest):
-    return call_alone(additive_loop, (objective, feasible_set, options, *rest))
+    return additive_loop(objective, feasible_set, options, *rest)
 
 
 @kernel
 def _projected_gradient(options, objective, feasible_set, *rest):
-    return call_alone(projected_gradient_loop, (objective, feasible_set, options, *rest))
+    return projected_gradient_loop(objective, feasible_set, options, *rest)
 
 
 @kernel
 def _spectral(options, objective, feasible_set, *rest):
-    return call_alone(spectral_loop, (objective, feasible_set, options, *rest))
+    return spectral_loop(objective, feasible_set, options, *rest)
 
 
 register(AdditiveOptions, run_loop=_additive)

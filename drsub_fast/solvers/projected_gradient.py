@@ -51,7 +51,7 @@ SHORT_STEPS = Guarantee(
 )
 
 
-@kernel
+@kernel(separate=True)
 def projected_gradient_loop(
     objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap
 ):

@@ -137,7 +137,7 @@ def _search(objective, work, state, x):
     return False
 
 
-@kernel
+@kernel(separate=True)
 def spectral_loop(objective, feasible_set, options, floats, integers, x, upper, k_max, k_stop, trace_value, trace_gap):
     # VERTEX says what a supplied candidate is: the vertex while that is STALE, the projection once it is CURRENT.
     # `previous` and `rate` hold the last iterate and its gradient.

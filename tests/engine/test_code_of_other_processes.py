@@ -22,19 +22,19 @@ print(answer, ",".join(sorted(names - {{"<lambda>"}})), sep="; ")
 
 CHAIN = """
 import numpy as np
-from drsub_fast.engine.jit import call_alone, kernel
+from drsub_fast.engine.jit import kernel
 
 @kernel
 def inner(a):
     return a[0] + 3
 
-@kernel
+@kernel(separate=True)
 def alone(a):
     return 10 * a[1]
 
 @kernel
 def middle(a):
-    return inner(a) + call_alone(alone, (a,))
+    return inner(a) + alone(a)
 
 @kernel
 def outer(a):
@@ -99,7 +99,7 @@ def test_code_is_linked_to_what_other_processes_left(tmp_path):
     assert _run(tmp_path, "chain", "now") == ("48", "")
     # One kernel changes; the names of the files do not, and no older code is used.
     text.write_text(CHAIN.replace("+ 3", "+ 4"))
-    assert _run(tmp_path, "chain", "now") == ("50", "alone,inner,middle,outer")
+    assert _run(tmp_path, "chain", "now") == ("50", "inner,middle,outer")
     assert _run(tmp_path, "chain", "now") == ("50", "")
     assert len(_stored(tmp_path, "whole")) == 2
 
