@@ -18,19 +18,6 @@ SOURCES = {str(path.relative_to(PACKAGE)): ast.parse(path.read_text()) for path 
 
 TOP_LEVEL = {"LICENSE", "pyproject.toml", "README.md", "drsub_fast", "tests", "bench", "asv.conf.json"}
 
-COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "cfunc", "jitclass", "generated_jit", "stencil"}
-
-
-def _names(tree):
-    """Every identifier of a file: names, attributes and imported names."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.attr
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            yield from (alias.name for alias in node.names)
-
 
 def _imported_packages(tree):
     """First parts of the names of all modules that a file imports, inside functions too."""
@@ -52,11 +39,6 @@ def _python(code, **variables):
         [sys.executable, "-W", "error", "-c", code], cwd=variables["PYTHONPATH"], capture_output=True, text=True,
         env={name: value for name, value in (os.environ | variables).items() if value is not None}, check=False,
     )  # fmt: skip
-
-
-def test_every_kernel_wears_the_decorator_of_the_package():
-    compiling = {file for file, tree in SOURCES.items() if COMPILERS & set(_names(tree))}
-    assert not compiling
 
 
 def test_numba_is_known_to_the_engine_alone():
