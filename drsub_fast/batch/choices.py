@@ -21,10 +21,9 @@ from drsub_fast.batch.pieces import HELD, PIECES, PIECES_OF_WORKER, SENT, Stack
 from drsub_fast.batch.stack_run import Turns, logger, run_workers
 from drsub_fast.batch.stacked_result import names_of
 from drsub_fast.batch.workers import AHEAD, Here, Store, run_chunks, workers_of
-from drsub_fast.discrete.choice import CODE, COUNT, INDEPENDENT, MATRIX, Choices, Users
+from drsub_fast.discrete.choice import BAD, CODE, COUNT, INDEPENDENT, MATRIX, Choices, Users
 from drsub_fast.discrete.few_items import EXACTLY, KINDS, NO_LABELS, NO_QUALITY, new_choices, run_choices
 from drsub_fast.discrete.greedy import greedy_map, size_message
-from drsub_fast.discrete.lazy import BAD
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.engine.interpreted import Interpreted
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
@@ -168,7 +167,7 @@ def greedy_map_stacked(
     Notes
     -----
     The answers are those of `greedy_map` with ``size=min(size, n)`` and, for groups, a `PartitionMatroid`: to the bit
-    up to 1023 candidates, where both make them by the same code, and whatever ``n_jobs`` is.
+    up to 4000 candidates, where both make them by the same code, and whatever ``n_jobs`` is.
 
     Arrays that are float64 and C-contiguous are read where they are; others are converted piece by piece.
 

@@ -1,9 +1,9 @@
 """Greedy choices of items for many users, one after the other, in one kernel call.
 
-It is the choice of `drsub_fast.discrete.greedy`, every item brought up to date at each step, for so few items that one
-step is a microsecond. Features are kept by columns, M[t, i] being entry t of item i, and the coefficients c of the
-chosen items as further rows, so that every loop runs over items that lie side by side. No sum depends on how many items
-are beside it: the answer for a user is the same, to the bit, alone and among others.
+It is the choice of `drsub_fast.discrete.greedy`, every item brought up to date at each step. Features are kept by
+columns, M[t, i] being entry t of item i, and the coefficients c of the chosen items as further rows, so that every loop
+runs over items that lie side by side. No sum depends on how many items are beside it: the answer for a user is the
+same, to the bit, alone and among others.
 
 Data that the kernel does not take as they stand get the code `BAD`; `drsub_fast.discrete.greedy` says what is wrong.
 """
@@ -13,11 +13,16 @@ from collections import namedtuple
 
 import numpy as np
 
-from drsub_fast.discrete.lazy import BAD, FULL, INDEFINITE, NO_GAIN, RANK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import split
 from drsub_fast.engine.vector import add_scaled
 from drsub_fast.objectives.similarity import SKEW
+
+#: Why a choice ended; `BAD`: at data that no kernel has.
+FULL, NO_GAIN, RANK, BAD = range(4)
+
+#: A squared gain below minus this part of the largest diagonal entry is no rounding.
+INDEFINITE = 1e-8
 
 #: What the data are: rows of features, by the similarities of `drsub_fast.objectives.similarity`, or rows of L.
 COSINE, INNER, RBF, MATRIX = range(4)
@@ -37,6 +42,10 @@ CODE, COUNT, INDEPENDENT, STATES = range(4)
 
 #: Rows of what is known of each item: |v|^2, what inner products are multiplied by, d^2, and the least d^2.
 _SQUARES, _SCALE, _SQUARED, _FLOOR, _ROWS = range(5)
+
+#: Largest n for which the rows of L that are read are compared with the columns entry by entry; beyond it only so many
+#: entries of each, evenly spread.
+_ALL_COMPARED, _COMPARED = 1024, 64
 
 #: Squared norms and diagonal entries beyond these lose digits.
 _LEAST, _MOST = 1e-290, 1e290
@@ -162,18 +171,27 @@ def _rbf_row(x, scale, own, squares, own_square, gamma):
         x[i] = scale[i] * own * math.exp(-gamma * max(squares[i] + own_square - 2.0 * x[i], 0.0))
 
 
+@kernel
+def _compared_step(n):
+    """How far the entries of a row are apart that are compared with those of the column: a cache miss each."""
+    return 1 if n <= _ALL_COMPARED else n // _COMPARED
+
+
 def _read_row_plain(data, first, j, x, slack):
     x[:] = data[first + j, : x.size]
-    return bool((np.abs(x - data[first : first + x.size, j]) <= slack).all())
+    step = _compared_step(x.size)
+    return bool((np.abs(x[::step] - data[first : first + x.size : step, j]) <= slack).all())
 
 
 @kernel(plain=_read_row_plain)
 def _read_row(data, first, j, x, slack):
-    """Reads row j of a matrix; whether it is that of a symmetric one."""
+    """Reads row j of a matrix; whether it is that of a symmetric one, as far as it is compared with the column."""
     bad = 0
     row = data[first + j]
     for i in range(x.size):
         x[i] = row[i]
+        bad += not -_MOST <= row[i] <= _MOST
+    for i in range(0, x.size, _compared_step(x.size)):
         bad += not abs(row[i] - data[first + i, j]) <= slack
     return bad == 0
 

@@ -9,6 +9,7 @@ import scipy
 
 from drsub_fast._checks import as_array, as_count, as_vector
 from drsub_fast.discrete.choice import (
+    BAD,
     COSINE,
     INNER,
     MATRIX,
@@ -21,12 +22,15 @@ from drsub_fast.discrete.choice import (
     scratch_size,
 )  # fmt: skip
 from drsub_fast.discrete.dependence import DEPENDENT, NEARLY_SINGULAR
-from drsub_fast.discrete.lazy import BAD
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.sets.partition import PartitionMatroid
 
-#: Most items that one call chooses from.
-MOST_ITEMS = 1023
+#: Most items with features that one call chooses from; matrices are never too large. Time over that of the choice in
+#: blocks: 0.68 at n = 3000, k = 30; 2.0 at n = 8000, k = 50, with equal qualities 0.46. By matrices 0.6 of numpy's.
+MOST_ITEMS = 4000
+
+#: Floats that a thread keeps for its next choice: 32 MB.
+_KEPT = 1 << 22
 
 #: What similarities are to the kernel.
 KINDS = {"cosine": COSINE, "inner": INNER, "rbf": RBF}
@@ -36,6 +40,11 @@ NO_QUALITY, NO_LABELS = np.empty(0), np.empty(0, np.int64)
 EXACTLY = Rule(-1.0, NEARLY_SINGULAR, True)
 
 _kept = threading.local()
+
+
+def at_most(full: bool) -> Rule:
+    """Items while they are independent and, unless ``full``, raise the determinant."""
+    return Rule(-1.0 if full else 1.0, DEPENDENT, False)
 
 
 class Chosen(NamedTuple):
@@ -62,7 +71,7 @@ def choose_few(
     n = len(users.data)
     most, rule = size, EXACTLY
     if size is None:
-        most, rule = n, Rule(-1.0 if full else 1.0, DEPENDENT, False)
+        most, rule = n, at_most(full)
     if isinstance(constraint, PartitionMatroid) and constraint.n == n:
         users = users._replace(**group_limits(constraint))
     elif constraint is not None:
@@ -72,8 +81,12 @@ def choose_few(
     elif size is None:
         return None
     most = as_count(most, "size", lower=1) if most != 0 else 0
-    if not 1 <= most <= n:
-        return None
+    return choose_from(users, most, rule) if 1 <= most <= n else None
+
+
+def choose_from(users: Users, most: int, rule: Rule) -> Chosen | None:
+    """The choice for one user, or None where its data are to be refused or it has too few items."""
+    n = len(users.data)
     choices = new_choices(1, most, n)
     run_choices(users, np.zeros(1, np.int64), np.full(1, n), rule, choices)
     code, count, independent = choices.state[0].tolist()
@@ -90,16 +103,22 @@ def _user(L, features, quality, similarity, gamma):
     data = features if L is None else L
     if (L is None) == (features is None) or isinstance(data, Softmax) or scipy.sparse.issparse(data):
         return None
-    if type(data) is np.ndarray and data.shape[:1] > (MOST_ITEMS,):
+    if getattr(data, "shape", ())[:1] > (MOST_ITEMS,) and not (features is None and _is_at_hand(data)):
         return None
     kind = MATRIX if features is None else KINDS.get(similarity)
     if kind is None or (gamma is not None and (kind != RBF or type(gamma) is not float or not 0.0 < gamma < math.inf)):
         return None
     data = as_rows(data, "L" if features is None else "features", features is None)
     n, d = data.shape
-    if not 1 <= n <= MOST_ITEMS or not d or (kind == MATRIX and (n != d or quality is not None)):
+    if not n or not d or (kind == MATRIX and (n != d or quality is not None)):
         return None
     return Users(kind, math.nan if gamma is None else gamma, data, as_quality(quality, n), NO_LABELS, NO_LABELS)
+
+
+def _is_at_hand(data):
+    """Whether a matrix is one that compiled code reads where it is."""
+    flags = data.flags if type(data) is np.ndarray and data.dtype == np.float64 and data.ndim == 2 else None
+    return flags is not None and flags.forc and flags.aligned and flags.writeable
 
 
 def as_rows(data: Any, name: str, is_symmetric: bool = False) -> Any:
@@ -156,5 +175,7 @@ def _scratch(size):
     """Floats of any content: the thread's last ones while they are enough."""
     spare = getattr(_kept, "array", None)
     if spare is None or spare.size < size:
-        spare = _kept.array = np.empty(size)
+        spare = np.empty(size)
+        if size <= _KEPT:
+            _kept.array = spare
     return spare

@@ -29,15 +29,17 @@ from scipy.linalg import solve_triangular
 
 from drsub_fast._checks import as_flag
 from drsub_fast.discrete.bounds import hadamard_bound
+from drsub_fast.discrete.choice import FULL, INDEFINITE, MATRIX, NO_GAIN, RANK, Users
 from drsub_fast.discrete.dependence import DEPENDENT, NEARLY_SINGULAR, gain_floor
-from drsub_fast.discrete.few_items import choose_few
+from drsub_fast.discrete.few_items import EXACTLY, NO_LABELS, NO_QUALITY, at_most, choose_few, choose_from
 from drsub_fast.discrete.item_set import MapResult, gains_in_order
-from drsub_fast.discrete.lazy import ALIKE, FULL, INDEFINITE, NO_GAIN, RANK, lazy_choice
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.objectives.similarity import as_features, as_kernel_matrix
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.sets.base import FeasibleSet
 
+#: Where half of the diagonal is above this part of its maximum, all items are taken up at first.
+_ALIKE = 0.8
 #: Items taken up at first; each further block adds a half at least, and at most doubles them. n = 100,000, r = 200,
 #: k = 100, lognormal qualities: 128 at first 41 ms, 512 39 ms, 2048 47 ms.
 _FIRST_BLOCK = 512
@@ -61,7 +63,7 @@ class _Active:
         self.pivots = np.empty(most)
         self.factor = np.zeros((most, most))  # chol(L_SS)
         self.count = 0
-        everything = kernel.n <= 2 * _FIRST_BLOCK or np.median(kernel.diagonal) > ALIKE * kernel.diagonal.max()
+        everything = kernel.n <= 2 * _FIRST_BLOCK or np.median(kernel.diagonal) > _ALIKE * kernel.diagonal.max()
         self.taken = kernel.n if everything else 0
         self.part = kernel.part(None) if everything else None
         if not everything:
@@ -159,17 +161,6 @@ def greedy_choice(
     used of the family's capacity, and is brought up to date.
     """
     load = family.no_load() if load is None else load
-    if family.is_count and weight is None:
-        choice = lazy_choice(kernel, family.allowed, min(most, kernel.n), least, floor)
-        if isinstance(choice, tuple):
-            return choice
-        if choice is not None:
-            with choice.counted():
-                return _choice_in_blocks(kernel, family, most, least, floor, load, weight)
-    return _choice_in_blocks(kernel, family, most, least, floor, load, weight)
-
-
-def _choice_in_blocks(kernel, family, most, least, floor, load, weight):
     active = _Active(kernel, family, min(most, kernel.n), weight)
     reason = FULL
     while active.count < most:
@@ -332,6 +323,9 @@ def _result_of(few, constraint, size):
 
 def choose(kernel: Any, family: Any, size: Any = None, full: bool = False) -> Any:
     """(items, message) of the greedy choice; under weights that differ, the better of two."""
+    few = _of_matrix(kernel, family, size, full)
+    if few is not None:
+        return few.items, _MESSAGES[few.reason] if size is None else size_message(size, few.independent)
     if size is not None:
         return exactly(kernel, family, size)
     floor, least = gain_floor(kernel.diagonal, DEPENDENT), -1.0 if full else 1.0
@@ -343,6 +337,18 @@ def choose(kernel: Any, family: Any, size: Any = None, full: bool = False) -> An
         if np.log(other_squared).sum() > np.log(squared).sum():
             items, reason = other, other_reason
     return items, _MESSAGES[reason]
+
+
+def _of_matrix(kernel, family, size, full):
+    """The choice of any allowed items by a matrix that compiled code reads where it is, or None."""
+    L, most = kernel.matrix(), family.most if size is None else size
+    if L is None or not L.flags.writeable or not family.is_count or not most:
+        return None
+    groups, limits = NO_LABELS, NO_LABELS
+    if not family.allowed.all():
+        groups, limits = np.where(family.allowed, 0, 1), np.array([kernel.n, 0])
+    users = Users(MATRIX, np.nan, L, NO_QUALITY, groups, limits)
+    return choose_from(users, most, at_most(full) if size is None else EXACTLY)
 
 
 def described(kernel: Any, family: Any, items: Any, size: Any, message: Any, bound: Any = None) -> Any:

@@ -212,6 +212,20 @@ class MatrixKernel(ItemKernel):
                 f"{entry('L', (others[j], items[i]))} = {columns[i, j]:g}; drsub_fast.nearest_psd(L) is the closest "
                 "kernel"
             )
+        for i in items:
+            self._require_row(i)
+
+    def _require_row(self, i):
+        """Raise ValueError for an entry of a row that is not finite, or larger than one of a kernel can be."""
+        row, d = self.block(np.array([i]), np.arange(self.n))[0], self.diagonal
+        require_finite(row, f"L[{i}]")
+        most = np.sqrt(d + _INDEFINITE * d.max() + 1e-300)
+        j = int(np.argmax(np.abs(row) / most))
+        if abs(row[j]) > (1.0 + SKEW) * most[i] * most[j]:
+            raise ValueError(
+                f"L is not positive semidefinite: L[{i}, {j}] = {row[j]:g}, but L[{i}, {i}] = {d[i]:g} and "
+                f"L[{j}, {j}] = {d[j]:g}; drsub_fast.nearest_psd(L) is the closest kernel"
+            )
 
 
 def as_features(

@@ -8,7 +8,7 @@ import pytest
 import scipy
 
 import drsub_fast as ds
-from drsub_fast.discrete import exact, greedy, lazy
+from drsub_fast.discrete import exact, few_items, greedy
 from drsub_fast.engine import jit
 
 
@@ -130,12 +130,12 @@ def test_dependent_means_dependent_on_its_own_scale(choose, spread):
     assert "rank of the kernel is exhausted" in ds.greedy_map(larger, 9, full=True).message
 
 
-def test_the_lazy_kernel_drops_dependent_items_by_their_own_scale(by_kernel, monkeypatch):
+def test_a_large_matrix_drops_dependent_items_by_their_own_scale(by_kernel, monkeypatch):
     rng = np.random.default_rng(15)
     V = features(rng, 1100, 6) * (1e6 ** rng.uniform(-1.0, 1.0, 1100))[:, None]
     L = V @ V.T
     for ask in (lambda: ds.greedy_map(L, 9, full=True), lambda: ds.greedy_map(L, size=6)):
-        mine, plain = ask(), in_numpy(monkeypatch, ask)
+        mine, plain = ask(), in_blocks(monkeypatch, ask)
         assert mine.items.size == 6
         assert by_kernel[-1] is not None
         np.testing.assert_array_equal(mine.items, plain.items)
@@ -167,7 +167,7 @@ def test_where_the_choice_ends():
 def test_bad_kernels_are_named():
     with pytest.raises(ValueError, match=r"L\[1, 1\] = -1 is negative"):
         ds.greedy_map(np.diag([1.0, -1.0]), 1)
-    with pytest.raises(ValueError, match="not positive semidefinite: the squared gain of item 1 fell to -1"):
+    with pytest.raises(ValueError, match=r"not positive semidefinite: L\[0, 1\] = 2, but"):
         ds.greedy_map([[2.0, 2.0], [2.0, 1.0]], 2)
     L = np.eye(150)
     L[3, 3], L[140, 3] = 2.0, 1.0
@@ -191,28 +191,30 @@ def test_bad_kernels_are_named():
 
 @pytest.fixture
 def by_kernel(monkeypatch):
-    """The kernel's text as plain Python, whatever is compiled; counts the choices made by it."""
+    """The choices made by one kernel call, as plain Python."""
     monkeypatch.setattr(jit, "COMPILE", "never")
-    monkeypatch.setattr(lazy, "Interpreted", ())
-    made = []
+    made, choose = [], few_items.choose_from
 
     def counted(*arguments):
-        made.append(lazy.lazy_choice(*arguments))
+        made.append(choose(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(greedy, "lazy_choice", counted)
+    monkeypatch.setattr(few_items, "choose_from", counted)
+    monkeypatch.setattr(greedy, "choose_from", counted)
     return made
 
 
-def in_numpy(monkeypatch, call):
+def in_blocks(monkeypatch, call):
+    """The answer where items are taken up in blocks."""
     with monkeypatch.context() as patch:
-        patch.setattr(greedy, "lazy_choice", lambda *arguments: None)
+        patch.setattr(greedy, "choose_few", lambda *arguments: None)
+        patch.setattr(greedy, "choose_from", lambda *arguments: None)
         return call()
 
 
-def test_the_lazy_kernel_makes_the_choice_of_numpy(by_kernel, monkeypatch):
+def test_one_kernel_call_makes_the_choice_in_blocks(by_kernel, monkeypatch):
     rng = np.random.default_rng(21)
-    n = 1100  # the last block is not full
+    n = 1100
     B = features(rng, n, 30)
     upper = np.where(np.arange(n) % 3 == 0, 0.5, 1.0)
     for scale in (np.linalg.norm(B, axis=1), np.exp(-0.5 * rng.standard_normal(n))):
@@ -224,15 +226,15 @@ def test_the_lazy_kernel_makes_the_choice_of_numpy(by_kernel, monkeypatch):
             lambda L: ds.greedy_map(0.01 * L, 9),
         ):  # fmt: skip
             before = len(by_kernel)
-            mine, plain = ask(L), in_numpy(monkeypatch, lambda ask=ask: ask(L))
+            mine, plain = ask(L), in_blocks(monkeypatch, lambda ask=ask: ask(L))
             assert len(by_kernel) == before + 1
             assert by_kernel[-1] is not None
             np.testing.assert_array_equal(mine.items, plain.items)
-            np.testing.assert_allclose(mine.gains, plain.gains, rtol=1e-9)
+            np.testing.assert_allclose(mine.gains, plain.gains, rtol=1e-9, atol=1e-12)
             assert mine.message == plain.message
 
 
-def test_of_equal_items_the_lazy_kernel_takes_the_first(by_kernel):
+def test_of_equal_items_the_first_is_taken(by_kernel):
     L = np.kron(np.diag(np.tile([2.0, 3.0, 2.0, 1.5], 70)), np.ones((4, 4)))
     result = ds.greedy_map(L, size=100)
     expected = [4 * b for value in (3.0, 2.0) for b in range(280) if L[4 * b, 4 * b] == value][:100]
@@ -240,18 +242,39 @@ def test_of_equal_items_the_lazy_kernel_takes_the_first(by_kernel):
     assert by_kernel[-1] is not None
 
 
-def test_choices_in_numpy_count_towards_compiling(monkeypatch):
-    monkeypatch.setattr(jit, "COMPILE", "never")
-    monkeypatch.setattr(lazy._choose, "spent", {})
-    ds.greedy_map(np.eye(1100), size=40)
-    (seconds,) = lazy._choose.spent.values()
-    assert seconds > 0.0
-    ds.greedy_map(np.eye(1100), size=40)
-    assert lazy._choose.spent.popitem()[1] > seconds
+@pytest.mark.parametrize("similarity", ["cosine", "inner", "rbf"])
+def test_one_kernel_call_makes_the_choice_in_blocks_from_features(by_kernel, monkeypatch, similarity):
+    rng = np.random.default_rng(23)
+    V, q = features(rng, 150, 20), 2.0 * np.exp(0.3 * rng.standard_normal(150))
+    given = {"features": V, "quality": q, "similarity": similarity}
+    P = ds.PartitionMatroid(rng.integers(0, 6, 150), [1, 2, 0, 3, 1, 2], np.where(np.arange(150) % 5 == 0, 0.5, 1.0))
+    for ask in (
+        lambda: ds.greedy_map(**given, size=9), lambda: ds.greedy_map(**given, constraint=7),
+        lambda: ds.greedy_map(**given, constraint=P), lambda: ds.greedy_map(**given, constraint=P, size=8),
+        lambda: ds.greedy_map(**given, constraint=P, full=True),
+        lambda: ds.greedy_map(**(given | {"quality": 0.3 * q}), constraint=25, full=True),
+    ):  # fmt: skip
+        mine, plain = ask(), in_blocks(monkeypatch, ask)
+        assert by_kernel.pop() is not None
+        np.testing.assert_array_equal(mine.items, plain.items)
+        np.testing.assert_allclose(mine.gains, plain.gains, rtol=1e-9, atol=1e-9)
+        assert (mine.message, mine.bound) == (plain.message, pytest.approx(plain.bound, rel=1e-12))
+
+
+@pytest.mark.parametrize("make", [np.float32, np.asfortranarray, lambda A: A.tolist(), lambda A: A[:, ::-1][:, ::-1]])
+def test_kinds_of_arrays_make_no_difference(make):
+    rng = np.random.default_rng(24)
+    V, q = np.float32(features(rng, 30, 6)).astype(float), np.float32(rng.random(30)).astype(float)
+    expected = ds.greedy_map(features=V, quality=q, size=5)
+    found = ds.greedy_map(features=make(V), quality=np.asarray(q, np.float32), size=np.int64(5))
+    assert found.value == expected.value
+    frozen = V.copy()
+    frozen.flags.writeable = False
+    assert ds.greedy_map(features=frozen, quality=q, size=5) == expected
 
 
 @pytest.mark.parametrize("wrong", ["nan", "indefinite", "asymmetric"])
-def test_the_lazy_kernel_leaves_bad_matrices_to_numpy(by_kernel, wrong):
+def test_bad_matrices_are_named_however_large(by_kernel, wrong):
     B = features(np.random.default_rng(22), 1100, 30)
     L = B @ B.T
     first = int(ds.greedy_map(L, size=1).items[0])
@@ -264,7 +287,7 @@ def test_the_lazy_kernel_leaves_bad_matrices_to_numpy(by_kernel, wrong):
         L[:, first] += 1.0
     messages = {
         "nan": r"L\[\d+\]\[1033\] = nan is not finite",
-        "indefinite": "not positive semidefinite: L",
+        "indefinite": "not positive semidefinite",
         "asymmetric": "L is not symmetric",
     }
     with pytest.raises(ValueError, match=messages[wrong]):
