@@ -20,6 +20,7 @@ L and says so. Where a number of items must be reached, it begins anew among the
 chosen).
 """
 
+import math
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -36,6 +37,7 @@ from drsub_fast.discrete.item_set import MapResult, gains_in_order
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.objectives.similarity import as_features, as_kernel_matrix
 from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.result import Certificate
 from drsub_fast.sets.base import FeasibleSet
 
 #: Where half of the diagonal is above this part of its maximum, all items are taken up at first.
@@ -312,13 +314,21 @@ def greedy_map(
 
 def _result_of(few, constraint, size):
     """The result of a choice by one kernel call."""
-    family = as_packing(constraint, few.diagonal.size, size)
-    if size is None:
-        message = _with_count(_MESSAGES[few.reason], few.items.size, family.most)
-    else:
+    n = few.diagonal.size
+    if size is not None:
         message = size_message(size, few.independent)
-    bound = max(hadamard_bound(SimpleNamespace(n=few.diagonal.size, diagonal=few.diagonal), family, size), few.value)
+    else:
+        message = _MESSAGES[few.reason]
+        if few.reason == NO_GAIN:
+            message = _with_count(message, few.items.size, as_packing(constraint, n, size).most)
+    bound = _hadamard_later(few.diagonal, lambda: as_packing(constraint, n, size), size, few.value)
     return MapResult(few.items, few.value, few.gains, few.items, bound, message)
+
+
+def _hadamard_later(diagonal, family, size, value):
+    """Hadamard's bound, when it is read; it holds on to L_ii, not to the data of the kernel."""
+    kernel = SimpleNamespace(n=diagonal.size, diagonal=diagonal)
+    return Certificate(math.inf, lambda: max(hadamard_bound(kernel, family(), size), value))
 
 
 def choose(kernel: Any, family: Any, size: Any = None, full: bool = False) -> Any:
@@ -355,10 +365,12 @@ def described(kernel: Any, family: Any, items: Any, size: Any, message: Any, bou
     """Value, gains, bound and message of a set, in the order given."""
     gains = gains_in_order(kernel, items)
     value = float(gains.sum())
-    bound = hadamard_bound(kernel, family, size) if bound is None else bound
     if size is None:
         message = _with_count(message, items.size, family.most)
-    return {"value": value, "gains": gains, "bound": max(bound, value), "message": message}
+    certificate = _hadamard_later(kernel.diagonal, lambda: family, size, value)
+    if bound is not None:
+        certificate = Certificate(max(bound, value))
+    return {"value": value, "gains": gains, "certificate": certificate, "message": message}
 
 
 def _with_count(message, count, most):

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from drsub_fast._records import Record
 from drsub_fast.discrete.dependence import SINGULAR, gain_floor
+from drsub_fast.result import Certificate
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +25,11 @@ class MapResult(Record):
         What each item added to the value when it joined, in the order of ``order``.
     order : ndarray of int
         The items in the order of choice.
+    certificate : Certificate
+        What is proved of every set that was allowed; `bound` reads it.
     bound : float
-        Proven upper bound on the value of every set that was allowed: of that size where ``size`` was given.
+        Proven upper bound on the value of every set that was allowed: of that size where ``size`` was given. It is
+        computed when it is first read.
     message : str
         Why the choice ended, and whether it has fewer items than allowed.
 
@@ -41,8 +45,13 @@ class MapResult(Record):
     value: float
     gains: NDArray[np.float64]
     order: NDArray[np.int64]
-    bound: float
+    certificate: Certificate
     message: str
+
+    @property
+    def bound(self) -> float:
+        """The proven upper bound."""
+        return self.certificate.read()
 
     @property
     def ratio(self) -> float:
@@ -61,7 +70,7 @@ class MapResult(Record):
         lines = [f"{'item':>8}{'gain':>14}{'log det':>14}"]
         rows = zip(*self.table.values(), strict=True)
         lines += [f"{item:8}{gain:14.6g}{value:14.6g}" for item, gain, value in rows]
-        lines.append(f"{self.items.size} items, log det {self.value:.6g}, at most {self.bound:.6g}: {self.message}")
+        lines.append(f"{self.items.size} items, log det {self.value:.6g}, bound {self.certificate}: {self.message}")
         return "\n".join(lines)
 
 

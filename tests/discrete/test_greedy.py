@@ -296,3 +296,22 @@ def test_bad_matrices_are_named_however_large(by_kernel, wrong):
 
 def test_examples():
     assert doctest.testmod(greedy).failed == doctest.testmod(exact).failed == 0
+
+
+def test_the_bound_is_computed_when_it_is_read(monkeypatch):
+    rng = np.random.default_rng(25)
+    V, calls, bound = 3.0 * features(rng, 12, 8), [], greedy.hadamard_bound
+    monkeypatch.setattr(greedy, "hadamard_bound", lambda *given: calls.append(given) or bound(*given))
+    P = ds.Knapsack(np.ones(12) + rng.random(12), 6.0, np.ones(12))
+    for given in ({"size": 3}, {"constraint": 3}, {"constraint": P}):
+        result = ds.greedy_map(features=V, similarity="inner", **given)
+        assert "not computed" in str(result)
+        assert "not computed" in repr(result)
+        assert result == ds.MapResult(**vars(result))
+        assert not calls
+        V *= 8.0  # what becomes of the user's arrays makes no difference
+        assert result.value <= result.bound < np.inf
+        V /= 8.0
+        assert result.bound == ds.greedy_map(features=V, similarity="inner", **given).bound
+        assert len(calls) == 2
+        calls.clear()
