@@ -1,0 +1,97 @@
+"""A region and a function together, with the truths that claims are judged by."""
+
+import itertools
+
+import numpy as np
+
+from . import functions, polyhedra, regions
+
+
+class Place:
+    """f over P, and what is known of it by enumeration.
+
+    Attributes
+    ----------
+    best, best_y : float and ndarray
+        The largest value that is known here, and where; for quadratics over finitely many rows the maximum.
+    best_size : float
+        The size of f's terms, of which rounding is a part.
+    """
+
+    def __init__(self, rng, region, function):
+        if function.f.unit_box:
+            region = region.inside(np.ones(region.n))
+        self.region, self.function = region, function
+        self.f, self.P, self.n = function.f, region.P, region.n
+        self.is_empty = bool((region.lower > region.upper).any())
+        if self.is_empty:
+            return
+        self.shape = polyhedra.Shape(region, rng) if self._has_points(region) else None
+        self.is_empty = self.shape is None
+        if self.is_empty:
+            return
+        with np.errstate(all="ignore"):
+            self._look(rng)
+
+    @staticmethod
+    def _has_points(region):
+        return np.isfinite(region.radius) or len(polyhedra.vertices(region)) > 0
+
+    def _look(self, rng):
+        region, function, points = self.region, self.function, self.shape.points
+        values = function.value(points)
+        sizes = function.size(points)
+        # A value that rounding could have made is none.
+        values = np.where(sizes < 1e10 * (1.0 + np.abs(values)), values, -np.inf)
+        values = np.where(np.isnan(values), -np.inf, values)
+        k = int(values.argmax())
+        self.best, self.best_y, self.best_size = float(values[k]), points[k], float(np.nanmax(sizes))
+        if function.quadratic is not None and not self.shape.is_curved:
+            H, h, c = function.quadratic
+            unit = max(np.abs(H).max(initial=0.0), np.abs(h).max(initial=0.0), 1e-300)
+            most, y = polyhedra.best_of_quadratic(H / unit, h / unit, region)
+            if y is not None and unit * most + c > self.best:
+                self.best, self.best_y = float(unit * most + c), y
+        # The box around the set, inside the box of the bounds that were given.
+        low, high = region.lower, np.minimum(region.upper, region.radius)
+        if not self.shape.is_curved:
+            low, high = np.maximum(low, self.shape.vertices.min(0)), np.minimum(high, self.shape.vertices.max(0))
+        low = np.minimum(low, 0.0) if (region.lower <= 0.0).all() else low
+        corners = np.array(list(itertools.product(*zip(low, high, strict=True))))
+        box = np.vstack([corners, low + (high - low) * rng.random((40, self.n))])
+        self.best_size = max(
+            self.best_size, float(np.nanmax(np.where(np.isfinite(size := function.size(corners)), size, 0.0)))
+        )
+        self.box_values = function.value(box)
+        try:
+            slopes = function.gradient(box)
+        except np.linalg.LinAlgError:
+            slopes = np.full(box.shape, np.nan)
+        slopes, self.box_values = slopes[np.isfinite(slopes).all(-1)], self.box_values[np.isfinite(self.box_values)]
+        self.least_slope = float(slopes.min(initial=0.0))
+        self.slope_size = float(np.abs(slopes).max(initial=0.0)) or 1e-300
+        reach = np.maximum(np.abs(region.lower), region.upper)
+        self.curvature, self.proof_size = float(self.box_values.max() - self.box_values.min()) * 50.0, 1.0
+        if function.quadratic is not None:
+            H, h, _ = function.quadratic
+            self.curvature = float(np.linalg.norm(H, 2) * (reach @ reach))
+            self.proof_size = float(max((np.abs(H) * np.outer(reach, reach)).max(), (np.abs(h) * reach).max()))
+
+    @property
+    def words(self):
+        """Objective and set by name."""
+        return f"{self.function.kind} over {self.region.kind}"
+
+
+#: Objectives that live on [0, 1]^n, or in units of their own.
+_ORDINARY = ("softmax", "multilinear", "mean-field", "logistic-nonconvex")
+
+
+def random_place(rng, n, kinds=tuple(functions.FUNCTIONS), sets=tuple(regions.REGIONS)):
+    """A `Place` of n variables."""
+    kind = kinds[int(rng.integers(len(kinds)))]
+    span = 0 if kind in _ORDINARY else int(rng.choice([0, 3, 8]))
+    region = regions.random_region(rng, n, span, sets)
+    if kind in ("softmax", "multilinear", "mean-field") and (region.lower < 0.0).any():
+        region = regions.random_region(rng, n, span, tuple(set(sets) - {"general-polytope"}) or sets)
+    return Place(rng, region, functions.FUNCTIONS[kind](rng, region))
