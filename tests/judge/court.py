@@ -14,7 +14,7 @@ import drsub_fast as ds
 #: Errors by which a door may refuse; any other error is a fault.
 REFUSALS = (ValueError, TypeError, ds.UnsupportedError, ds.OracleError)
 #: A case that takes longer than this, in seconds of the processor, is a fault.
-PATIENCE = 120.0
+PATIENCE = 20.0
 
 
 class EndlessError(BaseException):

@@ -105,6 +105,7 @@ def _laminar(rng, n):
     A = np.zeros((4, n))
     A[0], A[1, order[: n // 2]], A[2, order[n // 2 :]], A[3, order[:1]] = 1.0, 1.0, 1.0, 1.0
     A = A[: int(rng.integers(1, 5))]
+    A = A[A.any(axis=1)]
     c = rng.choice([0.0, 1.0, 1.5, 2.0, 3.0], len(A))
     return Family(ds.LaminarMatroid(A, c, u), A, c, u >= 1.0)
 

@@ -36,6 +36,11 @@ class Function(NamedTuple):
     quadratic: tuple | None = None
     loss: Callable = lambda y: 1e-13
 
+    @property
+    def is_far(self):
+        """Whether the size of its terms varies beyond measure over a set."""
+        return self.kind == "softmax"
+
 
 def _quadratic_of(kind, f, H, h, c):
     return Function(
@@ -100,7 +105,7 @@ def _softmax(rng, region):
         value,
         gradient,
         lambda y: 1.0 + np.abs(value(y)) + condition(y),
-        loss=lambda y: 1e-14 * condition(y),
+        loss=lambda y: 1e-15 * np.linalg.cond(matrix(y)),
     )
 
 

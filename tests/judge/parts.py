@@ -1,9 +1,11 @@
 """The parts by name: each a function of a random generator and a `Judge`."""
 
-from . import choosers, proofs, solvers
+from . import choosers, proofs, rows_of_features, set_functions, solvers
 
 PARTS = {
     "choosers": choosers.case,
+    "features": rows_of_features.case,
+    "set-functions": set_functions.case,
     "solvers": solvers.case,
     "proofs": proofs.case,
     "softmax-proofs": proofs.softmax_case,

@@ -42,26 +42,26 @@ class Place:
         values = function.value(points)
         sizes = function.size(points)
         # A value that rounding could have made is none.
-        values = np.where(sizes < 1e10 * (1.0 + np.abs(values)), values, -np.inf)
+        values = np.where(sizes < 1e7 * (1.0 + np.abs(values)), values, -np.inf) if function.is_far else values
         values = np.where(np.isnan(values), -np.inf, values)
         k = int(values.argmax())
-        self.best, self.best_y, self.best_size = float(values[k]), points[k], float(np.nanmax(sizes))
+        self.best, self.best_y, self.best_size = float(values[k]), points[k], float(sizes[k])
         if function.quadratic is not None and not self.shape.is_curved:
             H, h, c = function.quadratic
             unit = max(np.abs(H).max(initial=0.0), np.abs(h).max(initial=0.0), 1e-300)
             most, y = polyhedra.best_of_quadratic(H / unit, h / unit, region)
             if y is not None and unit * most + c > self.best:
                 self.best, self.best_y = float(unit * most + c), y
-        # The box around the set, inside the box of the bounds that were given.
         low, high = region.lower, np.minimum(region.upper, region.radius)
+        if not function.is_far:
+            sizes = function.size(np.array(list(itertools.product(*zip(low, high, strict=True)))))
+            self.best_size = max(self.best_size, float(sizes.max()))
+        # The box around the set, inside the box of the bounds that were given.
         if not self.shape.is_curved:
             low, high = np.maximum(low, self.shape.vertices.min(0)), np.minimum(high, self.shape.vertices.max(0))
         low = np.minimum(low, 0.0) if (region.lower <= 0.0).all() else low
         corners = np.array(list(itertools.product(*zip(low, high, strict=True))))
         box = np.vstack([corners, low + (high - low) * rng.random((40, self.n))])
-        self.best_size = max(
-            self.best_size, float(np.nanmax(np.where(np.isfinite(size := function.size(corners)), size, 0.0)))
-        )
         self.box_values = function.value(box)
         try:
             slopes = function.gradient(box)

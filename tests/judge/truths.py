@@ -6,7 +6,7 @@ import numpy as np
 
 
 def whole(values):
-    """(integers, scale): Python integers, nested as the array is, and the power of two by which the floats were multiplied."""
+    """(integers, scale): Python integers, shaped as the array is, and the power of two that the floats were multiplied by."""
     flat = [float(v).as_integer_ratio() for v in np.ravel(values)]
     scale = max((q for _, q in flat), default=1)
     integers = np.array([p * (scale // q) for p, q in flat], dtype=object)
