@@ -1,4 +1,4 @@
-"""``python -m tests.judge --part choosers --cases 20000 --seed 7`` runs cases: prints what is wrong, then the counts."""
+"""``python -m tests.judge --part choosers --cases 20000 --seed 7`` prints what is wrong, then the counts."""
 
 import argparse
 import sys

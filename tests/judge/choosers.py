@@ -100,7 +100,7 @@ def _rounded(rng, judge, problem, P):
         if size is None:
             least = problem.values[truths.mask_of(start)]
             judge.check("improve_set", claims.is_at_least, found.value, least, "the value of the set it began with")
-    for improve in (False, True):
+    for improve in (False, True) if problem.best > -math.inf else ():
         door = f"greedy of a softmax{' improve' * improve}"
         found = judge.ask(door, ds.greedy, f, P, size=size, improve=improve, may_refuse=may)
         if found is not None:

@@ -1,5 +1,6 @@
 """Runs cases, and counts what was claimed, what was refused, and what was wrong."""
 
+import re
 import signal
 import time
 import traceback
@@ -52,7 +53,7 @@ class Judge:
             return call(*arguments, **options)
         except REFUSALS as error:
             if may_refuse:
-                self.refused[f"{door}: {str(error)[:60]}"] += 1
+                self.refused[f"{door}: {re.sub('[0-9]+', '#', str(error))[:70]}"] += 1
             else:
                 self.faults.append(f"{self.name}: {door}: refused: {type(error).__name__}: {str(error)[:300]}")
         except Exception as error:
@@ -72,7 +73,7 @@ class Judge:
             f"{self.name}: {self.cases} cases, {sum(self.judged.values())} claims judged, {len(self.faults)} wrong"
         ]
         lines += [f"    {count:8} {claim}" for claim, count in self.judged.most_common()]
-        lines += [f"    refused {count:4} times by {words}" for words, count in self.refused.most_common(12)]
+        lines += [f"    refused {count:4} times by {words}" for words, count in self.refused.most_common(8)]
         return "\n".join(lines)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def whole(values):
-    """(integers, scale): Python integers, shaped as the array is, and the power of two that the floats were multiplied by."""
+    """(integers, scale): Python integers, shaped as the array is: the floats times a power of two."""
     flat = [float(v).as_integer_ratio() for v in np.ravel(values)]
     scale = max((q for _, q in flat), default=1)
     integers = np.array([p * (scale // q) for p, q in flat], dtype=object)
