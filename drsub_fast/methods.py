@@ -81,7 +81,8 @@ _COSTLY, _COSTLY_BUDGET, _FEWEST_STEPS = 1e7, 5e8, 10
 def _from_greedy_vertex(f, P, *, time_limit=None, n_starts=None, seed=0, n_jobs=1, **options):
     """One local solve from the greedy vertex of a set function: no less than the greedy choice."""
     began = now()
-    x0 = greedy_vertex(f, P, solver_upper(f, P))
+    with until(last_moment(began, time_limit)):
+        x0 = greedy_vertex(f, P, solver_upper(f, P))
     result = local_solver(f, P).solve(f, P, x0=x0, time_limit=time_left(time_limit, began), **options)
     return replace(result, time=now() - began)
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from drsub_fast.engine.alarm import alarm, no_alarm
+from drsub_fast.engine.alarm import call_with_alarm, call_without_alarm
 from drsub_fast.engine.clock import OutOfTime
 from drsub_fast.engine.signatures import Types, is_jitted
 
@@ -110,8 +110,8 @@ class Interpreted:
         before = getattr(_state, "errors", None)
         _state.errors, _state.outside, began = before or np.geterr(), 0.0, time.thread_time()
         try:
-            with np.errstate(all="ignore"), alarm():
-                return self._kernel.interpreted(*arguments)
+            with np.errstate(all="ignore"):
+                return call_with_alarm(self._kernel.interpreted, *arguments)
         except (KeyboardInterrupt, OutOfTime):
             for array, values in zip(self.arrays, kept, strict=True):
                 array[:] = values
@@ -149,7 +149,7 @@ def call_outside(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
     began = time.thread_time()
     try:
-        with np.errstate(**errors), no_alarm():
-            return function(*arguments)
+        with np.errstate(**errors):
+            return call_without_alarm(function, *arguments)
     finally:
         _state.outside += time.thread_time() - began

@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import Any
 
 from drsub_fast.engine import store, worth
-from drsub_fast.engine.clock import is_limited, thread_time_left
+from drsub_fast.engine.clock import is_late, thread_time_left
 from drsub_fast.engine.fingerprints import is_known, known_fingerprint
 from drsub_fast.engine.interpreted import Interpreted, twin
 from drsub_fast.engine.signatures import Types, classes_in, key_of, key_text, type_code
@@ -91,7 +91,7 @@ def has_engine() -> bool:
 
 def has_time(seconds: float) -> bool:
     """Whether the time limit of this thread leaves so many seconds for compiling or loading."""
-    return COMPILE == "now" or not is_limited() or thread_time_left() >= seconds
+    return COMPILE == "now" or (thread_time_left() >= seconds and not is_late())
 
 
 class Kernel:

@@ -18,11 +18,15 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from drsub_fast.engine.clock import OutOfTime, thread_time_left
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.rows import PRECISION, breaches, move_into_rows, powers_of_two, shrink_into_rows
 
 #: What DAQP takes for an absent bound, and how it marks a row that must stay active.
 _UNBOUNDED, _EQUATION = 1e30, 5
+
+#: DAQP's exit flag at its time limit, and the least limit in seconds: 0 is none.
+_LATE, _INSTANT = -7, 1e-6
 
 #: The part of the largest size that a variable is measured by at least, and how far outside the box a point may be, in
 #: units of the largest; where DAQP fails, the next pair is tried. Of 300 random down-closed sets each, DAQP failed on
@@ -67,6 +71,8 @@ def project_onto_rows(
     ------
     OracleError
         If DAQP ends without a solution, e.g. because the polyhedron is empty.
+    OutOfTime
+        If the time of the thread ends.
 
     Examples
     --------
@@ -126,7 +132,12 @@ def _nearest(y, A, row_upper, row_lower, upper, lower, scale, most):
     z, flag = corner / scale, 1
     if free.any():
         rows = np.ascontiguousarray(rows / units[:, np.newaxis])
+        left = thread_time_left()
+        if left < np.inf:
+            settings["time_limit"] = max(left, _INSTANT)
         z, _, flag, _ = daqp.solve(np.eye(aim.size), -aim, rows, above, below, sense, **settings)
+        if flag == _LATE:
+            raise OutOfTime
     if not np.isfinite(z).all():
         z, flag = corner / scale, min(flag, 0)
     x[free] = np.clip(z * scale, lower, upper)

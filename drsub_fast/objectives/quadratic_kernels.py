@@ -6,6 +6,8 @@ H is asked for two things only, its products with vectors and its diagonal, so o
 
 from collections import namedtuple
 
+import numpy as np
+
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import split
@@ -91,7 +93,15 @@ def _factored_carve(params, floats, integers):
     return FactoredQuadraticWork(*split(floats, n, n, k))
 
 
-@kernel
+def _evaluate_in_arrays(params, work, x):
+    grad = work.grad
+    hessian_times(params, work, x, grad)
+    value = params.c + float(np.add.reduce(x * (0.5 * grad + params.h)))
+    grad += params.h
+    return value
+
+
+@kernel(plain=_evaluate_in_arrays)
 def evaluate_quadratic(params, work, x):
     grad = work.grad
     hessian_times(params, work, x, grad)

@@ -12,6 +12,7 @@ from collections import namedtuple
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from drsub_fast.engine.jit import kernel
@@ -63,7 +64,12 @@ _AHEAD, _IN_CACHE = 8, 50_000
 _LARGEST = sys.float_info.max
 
 
-@kernel
+def _times_in_arrays(params, work, v, out):
+    H = scipy.sparse.csr_array((params.data, signed(params.indices), signed(params.indptr)), shape=(v.size, v.size))
+    out[: v.size] = H @ v
+
+
+@kernel(plain=_times_in_arrays)
 def _times(params, work, v, out):
     data, indices, indptr = params.data, params.indices, params.indptr
     for j in range(v.size):
@@ -100,7 +106,13 @@ def _evaluate(params, work, x):
     return evaluate_quadratic(params, work, x)
 
 
-@kernel
+def _prepare_in_arrays(params, work, x, v):
+    places = np.flatnonzero(v)
+    work.places[: places.size] = places
+    work.state[_COUNT], work.state[_PRODUCT] = places.size, _NEW
+
+
+@kernel(plain=_prepare_in_arrays)
 def _prepare(params, work, x, v):
     places, count = work.places, 0
     for j in range(v.size):
@@ -174,7 +186,22 @@ def _replace(params, work, places, count, v):
             old[i] = v[i]
 
 
-@kernel
+def _entries_of_rows(params, places):
+    """Where the entries of some rows are, and which of ``places`` each belongs to."""
+    first, end = params.indptr[places].astype(np.int64), params.indptr[places + np.uint64(1)].astype(np.int64)
+    counts = end - first
+    owner = np.repeat(np.arange(places.size), counts)
+    return np.arange(counts.sum()) + np.repeat(first - np.cumsum(counts) + counts, counts), owner
+
+
+def _add_rows_in_arrays(params, places, count, v, gamma, out):
+    entries, owner = _entries_of_rows(params, places[:count])
+    columns = params.indices[entries]
+    np.add.at(out, columns, (gamma * v[places[:count]])[owner] * params.data[entries])
+    return bool(np.isfinite(out[columns]).all())
+
+
+@kernel(plain=_add_rows_in_arrays)
 def _add_rows(params, places, count, v, gamma, out):
     """out += gamma H v, by rows; whether all that changes is finite. A call for each row would take twice as long.
 

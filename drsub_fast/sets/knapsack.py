@@ -104,7 +104,15 @@ def _sampled_ratios(params, work, g, direction, upper, floor):
     return low, high
 
 
-@kernel
+def _above_in_arrays(params, work, g, direction, floor, v):
+    members = params.members[params.start[g] : params.start[g + 1]]
+    v[members] = 0.0
+    listed = members[direction[members] > floor * params.weights[members]]
+    work.items[: listed.size] = listed
+    return listed.size
+
+
+@kernel(plain=_above_in_arrays)
 def _above(params, work, g, direction, floor, v):
     """Number of the items of a group whose ratio is above ``floor``, which are listed; v is 0 in the group."""
     items, members, weights, count = work.items, params.members, params.weights, 0
@@ -124,7 +132,20 @@ def _above(params, work, g, direction, floor, v):
     return count
 
 
-@kernel
+def _sort_out_in_arrays(params, work, g, direction, upper, floor, sure, v):
+    items = work.items[: _above_in_arrays(params, work, g, direction, floor, v)].copy()
+    weights, bounds = params.weights[items], np.maximum(upper[items], 0.0)
+    own = np.where(weights != 0.0, direction[items] / weights, math.inf)
+    sizes, full = weights * bounds, (own > sure) | (weights == 0.0)
+    v[items] = np.where(full, bounds, 0.0)
+    work.load[items] = sizes
+    kept = ~full & (bounds > 0.0)
+    count = np.count_nonzero(kept)
+    work.items[:count], work.ratio[:count] = items[kept], own[kept]
+    return count, float(np.add.reduce(sizes[~full])), float(np.add.reduce(sizes[full]))
+
+
+@kernel(plain=_sort_out_in_arrays)
 def _sort_out(params, work, g, direction, upper, floor, sure, v):
     """(count, load, filled): items of a group with ratios in (floor, sure], their load, and that of the items above.
 

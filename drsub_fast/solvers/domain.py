@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast._checks import as_vector
+from drsub_fast.engine.clock import require_time
 from drsub_fast.errors import OracleError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.sets.base import FeasibleSet, is_within
@@ -78,3 +79,31 @@ def violation(P: FeasibleSet, x: Any, upper: Any) -> Any:
         return f"x0[{j}] = {x[j]:g} is " + (f"below its lower bound {lower[j]:g}" if lower[j] else "negative")
     j = int(((x - upper) / unit).argmax())
     return f"x0[{j}] = {x[j]:g} is above its upper bound {upper[j]:g}"
+
+
+#: Parts of the way along the gradient at 0 at which f is looked at, and how closely its end is found.
+_PARTS, _NEAR = (1.0, 0.5, 0.25), 1e-3
+
+
+def early_point(f: Objective, P: FeasibleSet, upper: Any) -> Any:
+    """(x, f(x)): the best of a few points of a down-closed P along the gradient at 0, 0 among them.
+
+    For runs that end before their first step. It takes one gradient and a few values.
+    """
+    zero = np.zeros(P.n)
+    value, grad = f.value_and_gradient(zero)
+    best, aim = (zero, value), np.where(grad > 0.0, upper, 0.0)
+    aim *= grad * aim >= 0.5 * (grad * aim).max(initial=0.0)
+    if not aim.any():
+        return best
+    inside, outside = (1.0, 1.0) if P.contains(aim) else (0.0, 1.0)
+    while outside - inside > _NEAR * outside:
+        middle = 0.5 * (inside + outside)
+        inside, outside = (middle, outside) if P.contains(middle * aim) else (inside, middle)
+        require_time()
+    x = P.move_inside(inside * aim, upper)
+    for part in _PARTS:
+        value = f.value(part * x)
+        if value > best[1]:
+            best = part * x, value
+    return best

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from drsub_fast.engine.clock import OutOfTime
 from drsub_fast.objectives.base import Objective
 from drsub_fast.sets.base import FeasibleSet
 
@@ -18,14 +19,20 @@ _WHOLE = 1e-9
 
 
 def greedy_vertex(f: Objective, P: FeasibleSet, upper: NDArray[np.float64]) -> Any:
-    """A 0/1 point of a down-closed P below ``upper``, to which no further variable of positive slope was added."""
+    """A 0/1 point of a down-closed P below ``upper``, to which no further variable of positive slope was added.
+
+    Where the time of the thread ends, it is the point so far.
+    """
     x = np.zeros(P.n)
     while True:
-        grad = f.gradient(x)
-        inside = x == 1.0
-        # More than all others together: the oracle keeps what is chosen wherever it can.
-        cost = np.where(inside, 2.0 * np.maximum(grad, 0.0).sum(), grad)
-        whole = P.lmo(cost, upper) >= 1.0 - _WHOLE
+        try:
+            grad = f.gradient(x)
+            inside = x == 1.0
+            # More than all others together: the oracle keeps what is chosen wherever it can.
+            cost = np.where(inside, 2.0 * np.maximum(grad, 0.0).sum(), grad)
+            whole = P.lmo(cost, upper) >= 1.0 - _WHOLE
+        except OutOfTime:
+            return x
         new = whole & ~inside & (grad > 0.0)
         if not (new.any() and whole[inside].all()):
             return x

@@ -262,7 +262,7 @@ class _Starts:
         if extra is not None:
             self.rows.points[-1] = extra
         # The rise of f is counted from its value at the set's own start, in all solves.
-        self.base = run.f.value(run.x) if options["tol"] is None else math.nan
+        self.base = run.value_in_time(run.x, None) if options["tol"] is None else math.nan
         self.stopped, self.error, self.begun, self.most = None, None, 0, most
         # Seconds as plain Python, by the loop as a whole.
         self.seconds = 0.0
@@ -351,6 +351,8 @@ class _Starts:
         s = 0
         try:
             loop = entry()
+            if run.prefers_solver(loop):
+                return
             chunk = run.first_chunk(self.size[0], timed=not run.compiled)
             for first in firsts:
                 s, last = first, min(first + block, end)
@@ -432,7 +434,7 @@ class _Starts:
             if self.stopped is not None and self.solved().any():
                 return
             cost = np.empty(run.f.n)
-            given = not start_direction.interpreted(run.f.params, rows.costs[s], s, run.upper, cost)
+            given = s > 0 and not start_direction.interpreted(run.f.params, rows.costs[s], s, run.upper, cost)
             if s and rows.codes[s] == NON_FINITE and (given or not run.P.is_down_closed):
                 continue
             try:
@@ -462,7 +464,10 @@ class _Starts:
         """Without any solved start, start 0 counts with the point where it begins."""
         rows = self.rows
         if not self.solved().any():
-            rows.points[0], rows.values[0], rows.gaps[0] = self.run.x, self.run.f.value(self.run.x), math.nan
+            x, value = self.run.x, self.run.value_in_time(self.run.x, self.base)
+            if self.stopped is Status.TIME_LIMIT and self.run.from_zero:
+                x, value = self.run.early_point(x, value)
+            rows.points[0], rows.values[0], rows.gaps[0] = x, value, math.nan
             rows.counts[0], rows.codes[0] = 0, FINISHED
             rows.trace_value[0, 0], rows.trace_gap[0, 0] = rows.values[0], math.nan
 

@@ -13,7 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_function, as_real, one_of
 from drsub_fast.claims.gate import claims
-from drsub_fast.engine.clock import OutOfTime, is_limited, last_moment, now, thread_time_left, until, untimed
+from drsub_fast.engine.clock import (
+    OutOfTime,
+    is_late,
+    is_limited,
+    last_moment,
+    latest_moment,
+    now,
+    thread_time_left,
+    until,
+    untimed,
+)
 from drsub_fast.engine.codes import (
     BREAK,
     CONVERGED,
@@ -33,7 +43,7 @@ from drsub_fast.objectives.base import Objective, objective_size
 from drsub_fast.result import Certificate, Result, Status, Trace
 from drsub_fast.sets.base import ORACLES, FeasibleSet, set_size
 from drsub_fast.sets.problem import require_problem
-from drsub_fast.solvers.domain import require_finite_start, solver_upper, starting_point
+from drsub_fast.solvers.domain import early_point, require_finite_start, solver_upper, starting_point
 from drsub_fast.solvers.state import (
     BASE,
     BASED,
@@ -59,6 +69,9 @@ logger: logging.Logger = logging.getLogger("drsub_fast")
 
 # Floats in a cache line, and of a workspace from which on it is aligned.
 _LINE, _LARGE = 8, 8192
+
+# Entries of the rows up to which linear programs are solved as plain Python under a time limit.
+_PLAIN_ENTRIES = 10_000
 
 # Steps of a long run, for what it costs: most limits are never reached.
 USUAL_STEPS = 100
@@ -90,6 +103,7 @@ class Run:
     f: Any
     max_iter: Any
     tol: Any
+    limit: float
     deadline: Any
     last_moment: float | None
     callback: Any
@@ -129,7 +143,7 @@ class Run:
         self.max_iter = as_count(max_iter, "max_iter")
         self.tol = as_tolerance(tol)
         limit = math.inf if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
-        limit = min(limit, thread_time_left())
+        self.limit = limit = min(limit, thread_time_left())
         self.deadline, self.last_moment = None, None
         if limit < math.inf:
             self.deadline, self.last_moment = self.began + limit, last_moment(self.began, limit)
@@ -187,6 +201,9 @@ class Run:
         traces = self.trace_value, self.trace_gap
         signature = (*arguments, 1, 1, *traces)
         run = self._call(self._entry, loop, options, signature)
+        if self.prefers_solver(run):
+            self.lmo, self.params = "highs", self.P.params("highs")
+            return self._solve(loop, options, finished, extra, bar)
         k_max = self.max_iter
         timed = self.callback is None and (self.deadline is not None or not self.compiled)
         k_stop = chunk = self.first_chunk(n_floats, timed)
@@ -242,6 +259,15 @@ class Run:
             run.arrays = self.floats, self.integers, self.x
         return run
 
+    def prefers_solver(self, run: Callable[..., Any]) -> bool:
+        """Whether HiGHS should solve the linear programs of a loop that runs as plain Python under a time limit.
+
+        The first program with 200 rows and 2000 columns takes minutes as plain Python, and 0.1 s by HiGHS.
+        """
+        entries = getattr(self.P, "m", 0) * self.f.n
+        is_large = self.deadline is not None and self.lmo == "auto" and entries > _PLAIN_ENTRIES
+        return is_large and isinstance(run, Interpreted) and self.P.params("highs") is not self.params
+
     def _most_ahead(self, seconds):
         """The most that the loop has left to do, in seconds, by what its steps so far took."""
         k = int(self.integers[K])
@@ -283,7 +309,7 @@ class Run:
         """Answers an oracle or projection call that the kernel handed back."""
         state, _, set_work = self._views
         if code == NEEDS_PROJECTION:
-            state.candidate[:] = self.P.project_by_solver(state.candidate, state.bound)
+            state.candidate[:] = self._call(self.P.project_by_solver, state.candidate, state.bound)
         else:
             # The time may be up before the loop enters this iterate.
             k = int(state.control[K])
@@ -325,7 +351,7 @@ class Run:
 
     def result(self, method: Any, status: Any, promise: Any, returns_best: bool = False) -> Any:
         """Packages what the loop left behind; ``promise`` is that of a run that takes all its steps."""
-        if is_limited():
+        if (is_limited() or self.deadline is not None) and not is_late():
             with untimed():
                 return self.result(method, status, promise, returns_best)
         # Lists: an entry of a small array costs as much as ten of them.
@@ -345,6 +371,8 @@ class Run:
             value, status = self._last_value(x, known, status)
             gap = math.nan
         if status.is_stop and not control[CLOSING]:
+            if k == 0 and self.from_zero and status is Status.TIME_LIMIT:
+                x, value, known, started = *self.early_point(x, value), None, False
             self.trace_value[k] = value if known is None else known
         top_x, top_value = None, value
         if started and numbers[TOP_VALUE] - value > _SAME * abs(value):
@@ -382,14 +410,25 @@ class Run:
             value = known if known is not None and math.isfinite(known) else self.value_in_time(x, known)
             return value, Status.INTERRUPTED
 
+    def early_point(self, x: NDArray[np.float64], value: float) -> tuple[NDArray[np.float64], float]:
+        """A better point and its value for a run from 0 that the time limit ended before its first step."""
+        try:
+            with until(latest_moment(self.began, self.limit)):
+                point, its_value = early_point(self.f, self.P, self.upper)
+        except OutOfTime:
+            return x, value
+        self.from_zero = False
+        return (point, its_value) if its_value > value else (x, value)
+
     def value_in_time(self, x: Any, known: float | None) -> float:
         """f(x) from scratch, or where the time is over, what the loop knows it to be; None is nothing."""
         try:
             return self._call(self.f.value, x)
         except OutOfTime:
-            if known is None or not math.isfinite(known):
+            if known is not None and math.isfinite(known):
+                return known
+            with untimed():
                 return getattr(self.f, "late_value", self.f.value)(x)
-            return known
 
     def _view(self, slot):
         """One of the vectors of the state."""

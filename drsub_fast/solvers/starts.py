@@ -11,6 +11,8 @@ which random ones miss.
 import math
 from collections import namedtuple
 
+import numpy as np
+
 from drsub_fast.engine.codes import BREAK, OK, PAUSED, SOLVED
 from drsub_fast.engine.jit import kernel
 from drsub_fast.objectives.quadratic_kernels import gains_alone
@@ -41,7 +43,13 @@ _TIE = 1e-9
 _SMALLEST_BOUND = 1e-300
 
 
-@kernel
+def _scaled_in_arrays(cost, upper, out):
+    out[: upper.size] = 0.0
+    np.divide(cost, upper, out=out[: upper.size], where=upper > _SMALLEST_BOUND)
+    return bool(out[: upper.size].any())
+
+
+@kernel(plain=_scaled_in_arrays)
 def _scaled(cost, upper, out):
     """out = cost / upper, which spreads vertices whatever the scale of the variables; whether it is not zero."""
     count = 0

@@ -1,11 +1,12 @@
 """The end of a thread's time inside plain Python that does not look at the clock."""
 
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
-from drsub_fast.engine.alarm import alarm, no_alarm
+from drsub_fast.engine.alarm import call_with_alarm, call_without_alarm
 from drsub_fast.engine.clock import OutOfTime, now, until
 from drsub_fast.engine.jit import kernel
 
@@ -23,8 +24,8 @@ def for_long(seconds):
 
 
 def test_an_endless_loop_ends_with_the_time_of_its_thread():
-    with until(now() + 0.05), pytest.raises(OutOfTime), alarm():
-        endless()
+    with until(now() + 0.05), pytest.raises(OutOfTime):
+        call_with_alarm(endless)
 
 
 def test_each_thread_has_its_own_alarm():
@@ -33,8 +34,7 @@ def test_each_thread_has_its_own_alarm():
     def solve(seconds):
         with until(now() + seconds):
             try:
-                with alarm():
-                    endless()
+                call_with_alarm(endless)
             except OutOfTime:
                 ended.append(seconds)
 
@@ -46,15 +46,24 @@ def test_each_thread_has_its_own_alarm():
     assert sorted(ended) == [0.02, 0.04, 0.06]
 
 
-def test_no_alarm_comes_after_its_block():
-    for _ in range(200):
-        with until(now() + 1e-4):
-            try:
-                with alarm():
-                    for_long(1e-4)
-            except OutOfTime:
-                pass
+@pytest.mark.parametrize("seconds", [0.0, 0.5e-4, 1e-4, 2e-4, 6e-3])
+def test_no_alarm_comes_after_its_call(seconds):
+    for _ in range(100):
+        with until(now() + 1e-4), suppress(OutOfTime):
+            call_with_alarm(for_long, seconds)
         for_long(1e-5)
+    for_long(0.02)
+
+
+def test_an_error_of_the_call_stays_the_error():
+    def fails():
+        for_long(0.02)
+        raise ZeroDivisionError
+
+    for _ in range(5):
+        with until(now() + 0.02), pytest.raises((ZeroDivisionError, OutOfTime)):
+            call_with_alarm(fails)
+    for_long(0.02)
 
 
 def test_a_call_of_a_users_function_is_not_divided():
@@ -62,22 +71,24 @@ def test_a_call_of_a_users_function_is_not_divided():
 
     def call_for_ever():
         while True:
-            with no_alarm():
-                calls.append(for_long(0.05))
+            calls.append(call_without_alarm(for_long, 0.05))
 
-    with until(now() + 0.01), pytest.raises(OutOfTime), alarm():
-        call_for_ever()
-    assert len(calls) == 1
+    with until(now() + 0.01), pytest.raises(OutOfTime):
+        call_with_alarm(call_for_ever)
+    assert len(calls) <= 1
 
 
 def test_a_solve_inside_a_users_function_leaves_the_outer_alarm():
-    def solve():
-        with no_alarm(), alarm():
-            pass
+    def inner():
+        with until(now() + 0.01), suppress(OutOfTime):
+            call_with_alarm(endless)
+
+    def outer():
+        call_without_alarm(inner)
         endless()
 
-    with until(now() + 0.05), pytest.raises(OutOfTime), alarm():
-        solve()
+    with until(now() + 0.05), pytest.raises(OutOfTime):
+        call_with_alarm(outer)
 
 
 @kernel
@@ -89,7 +100,7 @@ def counts(total, n):
 
 def test_an_interpreted_kernel_gives_back_its_arrays():
     total = np.zeros(1)
-    interpreted = counts.choose((total, 10**9), 0.0)
+    interpreted = counts.choose((total, 10**9))
     interpreted.arrays = (total,)
     with until(now() + 0.02), pytest.raises(OutOfTime):
         interpreted(total, 10**9)
