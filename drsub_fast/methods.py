@@ -17,7 +17,7 @@ from drsub_fast._checks import as_count, as_flag, as_real, one_of
 from drsub_fast.certificates import upper_bound
 from drsub_fast.claims.gate import FINISHED_RUNS, contradicts, converged_status, is_proved, least_bound
 from drsub_fast.claims.premises import NONNEGATIVE, has_negative_points, property_holds
-from drsub_fast.engine.clock import OutOfTime, last_moment, now, thread_time_left, time_left, until
+from drsub_fast.engine.clock import OutOfTime, last_moment, latest_moment, now, thread_time_left, time_left, until
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import Multilinear
@@ -91,7 +91,7 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
     """Multi-start, joined by the method with the best applicable bound; the better answer, the better bound."""
     began = now()
     limit = None if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
-    with until(last_moment(began, limit)):
+    with until(None if limit is None else latest_moment(began, limit)):
         try:
             bounded, addition, why = _bounded_method(f, P)
         except OutOfTime:
