@@ -23,7 +23,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -58,7 +58,16 @@ from drsub_fast.solvers.run import (
     set_kind,
 )
 from drsub_fast.solvers.spectral_steps import SpectralOptions
-from drsub_fast.solvers.starts import ROUND, UNSOLVED, Starts, move_halfway, solve_starts, start_direction
+from drsub_fast.solvers.starts import (
+    ROUND,
+    UNSOLVED,
+    Starts,
+    move_halfway,
+    solve_starts,
+    start_costs,
+    start_direction,
+    unit_costs,
+)
 from drsub_fast.solvers.state import GAP, VALUE, K
 from drsub_fast.solvers.two_phase import TWO_PHASE, second_phase
 
@@ -100,18 +109,6 @@ def local_solver(f: Objective, P: FeasibleSet) -> Any:
     return SPECTRAL if projects_by_kernel(P) and not corrective else CORRECTIVE
 
 
-@lru_cache(maxsize=8)
-def _unit_costs(n, n_starts, seed):
-    """`start_costs`, read-only, remembered: drawing them costs 30 us."""
-    # Two streams, so that more starts begin with the same ones.
-    costs = np.random.default_rng(seed).standard_exponential((n_starts, n))
-    signs = np.random.default_rng((seed, 1))
-    np.negative(costs[2::2], out=costs[2::2], where=signs.random(costs[2::2].shape) < 0.5)
-    costs[0] = 0.0
-    costs.flags.writeable = False
-    return costs
-
-
 def starts_wanted(n_maxima: int) -> int:
     """Number of starts after which ``n_maxima`` different maxima leave a share of `_UNSEEN` to those not met yet.
 
@@ -130,11 +127,6 @@ def default_starts(n: int) -> Any:
 def _most_starts(n):
     """Number of starts by size above which more pay little, or, each taking n operations at least, are not paid."""
     return min(max(2 * n, min(12 * n, _MOST)), int(_BUDGET / n))
-
-
-def start_costs(n: int, n_starts: Any, seed: int) -> Any:
-    """Costs of the starts where u = 1, shape (n_starts, n): Exp(1), with random signs in even rows; row 0 is 0."""
-    return _unit_costs(n, n_starts, seed).copy()
 
 
 def multi_start(
@@ -285,7 +277,7 @@ class _Starts:
         """Number of different points that the starts so far have led to."""
         # Equal points are neighbours in the order of their products with any fixed weights.
         points = self.rows.points[self.solved()] / np.maximum(self.run.upper, 1e-300)
-        points = points[np.argsort(points @ _unit_costs(self.run.f.n, 2, 0)[1])]
+        points = points[np.argsort(points @ unit_costs(self.run.f.n, 2, 0)[1])]
         return 1 + np.count_nonzero(np.abs(np.diff(points, axis=0)).max(axis=1, initial=0.0) > _SAME)
 
     def affordable(self):
