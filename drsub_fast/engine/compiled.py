@@ -20,7 +20,7 @@ from numba.extending import get_cython_function_address, intrinsic, lower_builti
 from numba.np.arrayobj import make_array, populate_array
 
 from drsub_fast.engine.jit import Kernel, compiling
-from drsub_fast.engine.lapack import gemm, gesv, potrf, syrk, trsm
+from drsub_fast.engine.lapack import gemm, potrf, syrk, trsm
 from drsub_fast.engine.parts import prefetch, split
 
 #: Numba's types of the arguments of a call.
@@ -58,7 +58,6 @@ def _fortran(module, name):
 
 
 _dpotrf = _fortran("cython_lapack", "dpotrf")
-_dgesv = _fortran("cython_lapack", "dgesv")
 _dtrsm = _fortran("cython_blas", "dtrsm")
 _dgemm = _fortran("cython_blas", "dgemm")
 _dsyrk = _fortran("cython_blas", "dsyrk")
@@ -98,14 +97,6 @@ def _gemm(scale, A, m, B, n, k, C):
 def _syrk(scale, A, n, k, C):
     def compiled(scale, A, n, k, C):
         _dsyrk((_LOWER, _PLAIN, _int(n), _int(k), float(scale), A, _int(A.shape[1]), 1.0, C, _int(C.shape[1])))
-
-    return compiled
-
-
-@overload(gesv)
-def _gesv(A, n, pivots, B, m):
-    def compiled(A, n, pivots, B, m):
-        return _dgesv((_int(n), _int(m), A, _int(A.shape[1]), pivots, B, _int(B.shape[1]), _int(0)))
 
     return compiled
 

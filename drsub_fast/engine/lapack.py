@@ -35,16 +35,3 @@ def gemm(scale: Any, A: Any, m: int, B: Any, n: int, k: Any, C: Any) -> None:
 def syrk(scale: Any, A: Any, n: int, k: Any, C: Any) -> None:
     """The upper triangle of C[:n, :n] += scale * A[:k, :n]' A[:k, :n]."""
     C[:n, :n] += np.triu(scale * (A[:k, :n].T @ A[:k, :n]))
-
-
-def gesv(A: Any, n: int, pivots: Any, B: Any, m: int) -> Any:
-    """B[:m, :n] becomes the transpose of A^-T B' by LU with row exchanges; A holds the factors.
-
-    In terms of rows: each row b of B is replaced by the solution z of A' z = b. ``pivots`` is int32,
-    shape (n,), counted from 1; A[i, i] are the pivots.
-    """
-    factor, order, solution, info = lapack.dgesv(A[:n, :n].T, B[:m, :n].T)
-    A[:n, :n] = factor.T
-    B[:m, :n] = solution.T
-    pivots[:n] = order + 1
-    return info

@@ -11,8 +11,10 @@ and moving the one coordinate i by delta changes, with u = P_i,: and w = delta /
 
 A move of several coordinates V eliminates them one after the other, u_a = P_a,: - sum_{b<a} w_b u_b[a] u_b, and
 then P -= sum w_a u_a u_a'. At x = 0 it is P = D and f = 0, so a value from scratch is the move from 0 to x
-(an L D L' factorisation of I + X^(1/2) D X^(1/2)). On [0, 1]^n no pivot 1 + delta u_i is negative, and one that is
-zero means f = -inf.
+(an L D L' factorisation of S = I + X^(1/2) D X^(1/2)). On [0, 1]^n no pivot 1 + delta u_i is negative, and one that is
+zero means f = -inf. Beyond, f is what it is on the branch that contains 0, where S is positive definite, and -inf
+elsewhere, whatever the sign of the determinant: with x that branch holds all y between 0 and x, and f is DR-submodular
+on it.
 
 Of P only rows are held, and of the support A of x at least, as they were at an earlier point, the base; the moves
 since then wait in a log of rows u_a. A move asks for the rows of its own coordinates alone, P_V,: at the base minus
@@ -25,8 +27,6 @@ that are held as rows are kept up to date too. The gradient of the others stays 
 asks for it; then their rows are made, some more than asked for at a time, as they are at the present point. With h of n
 rows held, an application of the log costs h^2 per row, not h (2 n - h), and most coordinates that have no chance are
 never looked at.
-
-Outside [0, 1]^n pivots may vanish or change sign: there P comes from an LU factorisation of I + X D.
 
 Low rank, L = B B' with B n x k: with the gaps g = 1 - x, T = I + B' diag(x / g) B = C C' and H = C^-1 B',
 
@@ -107,7 +107,8 @@ class Softmax(Objective):
         B with L = B B', instead of L.
     unit_box : bool, default True
         Keep to [0, 1]^n: solvers clip the upper bound to 1. False is the setting of the paper's
-        experiments, where x may leave the unit box; the value is NaN where the determinant is negative.
+        experiments, where x may leave the unit box; the value is -inf off the branch of 0, where
+        I + X^(1/2) (L - I) X^(1/2), X = diag(x), is positive definite.
 
     Raises
     ------
@@ -121,8 +122,8 @@ class Softmax(Objective):
     -----
     Gillenwater, Kulesza, Taskar 2012; Bian et al. 2017. A value with gradient costs
     O(n s^2) for s nonzeros of x, or O(n k^2) for a factor with n >= 32 rows and k <= n / 4 columns on the unit box
-    (there a value outside of it is NaN). Where L_TT is singular for T = {i : x_i = 1}, the value is -inf and
-    the gradient NaN.
+    (there a value outside of it is NaN). Where L_TT is singular for T = {i : x_i = 1}, the value is -inf. Where it is,
+    the gradient is NaN.
 
     Examples
     --------
@@ -245,10 +246,7 @@ class Softmax(Objective):
         upper = np.minimum(upper, 1.0) if self.unit_box else np.array(upper)
         if self._corner is None or not np.array_equal(upper, self._corner[0]):
             value, grad = self.value_and_gradient(upper)
-            definite = np.isfinite(value)
-            if definite and upper.max() > 1.0:
-                definite = _is_definite(self._definite_form(upper))
-            self._corner = upper, value, grad if definite else None
+            self._corner = upper, value, grad if np.isfinite(value) else None
         return self._corner
 
     def _definite_form(self, x):
@@ -257,7 +255,7 @@ class Softmax(Objective):
         return np.diag(1.0 - x) + root[:, None] * self.L * root
 
     def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
-        # Beyond the unit box the determinant may fall through 0 on the way, and what f is after that is another branch.
+        # Beyond the unit box f may fall to -inf on the way.
         return self.unit_box or upper.max() <= 1.0 or self._at_corner(upper)[2] is not None
 
     def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:

@@ -6,7 +6,7 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.lapack import gemm, gesv
+from drsub_fast.engine.lapack import gemm
 from drsub_fast.engine.parts import split
 from drsub_fast.engine.vector import assign, is_finite
 
@@ -207,39 +207,6 @@ def publish_gradient(work):
         work.grad[work.order[p]] = work.diagonal[p]
 
 
-@kernel(memory=True)
-def _evaluate_by_lu(params, work, x):
-    """Value, gradient and all rows of P where a pivot fails: f = -inf, or x is outside [0, 1]^n.
-
-    NaN where the determinant is negative.
-    """
-    D, P, M = params.D, work.P, work.scratch
-    n = x.size
-    _start_at_zero(params, work)
-    inside = True
-    for i in range(n):
-        inside = inside and 0.0 <= x[i] <= 1.0
-        assign(P[i], D[i])
-        for j in range(n):
-            M[i, j] = x[i] * D[i, j]
-        M[i, i] += 1.0
-    exchanges = np.empty(n, np.int32)
-    if inside or not is_finite(x) or gesv(M, n, exchanges, P, n) != 0:
-        for i in range(n):
-            work.grad[i] = np.nan
-        work.state[CURRENT] = 0
-        return -np.inf if is_finite(x) else np.nan
-    value = 0.0
-    negative = False
-    for i in range(n):
-        value += math.log(abs(M[i, i]))
-        negative ^= (M[i, i] < 0.0) != (exchanges[i] != i + 1)
-        work.diagonal[i] = work.grad[i] = P[i, i]
-        work.base[i] = x[i]
-    work.state[HELD] = work.state[BASE] = n
-    return np.nan if negative else value
-
-
 @kernel
 def plan_move(work, v, gamma):
     """Sets ``work.moved`` and ``work.delta`` to the nonzeros of gamma v; returns their number."""
@@ -253,13 +220,17 @@ def plan_move(work, v, gamma):
 
 @kernel
 def evaluate_anew(params, work, x):
-    """Value at x, with the gradient and the state."""
+    """Value at x, with the gradient and the state; minus infinity and NaN where a pivot is not positive."""
     _start_at_zero(params, work)
     work.state[CURRENT] = 1
     s = plan_move(work, x, 1.0)
     value = eliminate(work, params.D, x.size, 0, s, NOISE * (s + 10))
     if not math.isfinite(value):
-        return _evaluate_by_lu(params, work, x)
+        _start_at_zero(params, work)
+        work.state[CURRENT] = 0
+        for i in range(x.size):
+            work.grad[i] = np.nan
+        return -np.inf if is_finite(x) else np.nan
     work.state[LOGGED] = s
     assign(work.grad, work.diagonal)
     return value

@@ -1,5 +1,7 @@
 """Softmax extensions: the operations of an objective, by what `softmax_rows` holds (see `softmax`)."""
 
+import math
+
 import numpy as np
 
 from drsub_fast.engine.jit import kernel
@@ -151,8 +153,7 @@ def rises(grad):
 @kernel
 def _is_definite_at(params, work, upper):
     """Whether S is definite at the upper bounds, where it is evaluated (see `Softmax._at_corner`)."""
-    _evaluate(params, work, upper)
-    return work.state[HELD] == 0  # rows are held after an elimination that failed
+    return math.isfinite(_evaluate(params, work, upper))
 
 
 @kernel

@@ -42,15 +42,16 @@ def quadratic(H: Any, h: Any, c: Any) -> Any:
 
 
 def softmax(L: Any) -> Any:
-    """f(x) = log det(diag(x)(L - I) + I), the softmax extension."""
+    """f(x) = log det(diag(x)(L - I) + I), the softmax extension; -inf off the branch of 0 (see `Softmax`)."""
     D = L - np.eye(len(L))
 
     def matrix(x):
         return x[:, None] * D + np.eye(len(x))
 
     def value(x):
-        sign, logdet = np.linalg.slogdet(matrix(x))
-        return logdet if sign > 0 else -np.inf
+        root = np.sqrt(np.maximum(x, 0.0))
+        eigenvalues = np.linalg.eigvalsh(np.eye(len(x)) + root[:, None] * D * root)
+        return np.log(eigenvalues).sum() if eigenvalues[0] > 0.0 else -np.inf
 
     def gradient(x):
         # d/dx_i = tr(M^-1 e_i e_i'D) = (D M^-1)_ii

@@ -30,11 +30,6 @@ def _syrk(scale, A, n, k, C):
     return lapack.syrk(scale, A, n, k, C)
 
 
-@kernel
-def _gesv(A, n, pivots, B, m):
-    return lapack.gesv(A, n, pivots, B, m)
-
-
 @pytest.fixture(params=["compiled", "python"])
 def routine(request):
     """Looks up a routine as kernels see it, or as plain Python does."""
@@ -89,22 +84,6 @@ def test_product(routine):
     expected[1:, 2:] += A[1:4, 1:].T @ B[1:4, 1:]
     routine("gemm")(1.0, A[1:, 1:], 3, B[1:, 1:], 6, 3, C[1:, 2:])
     np.testing.assert_allclose(C, expected, rtol=1e-13)
-
-
-def test_general_solve(routine):
-    rng = np.random.default_rng(1)
-    A, B = rng.standard_normal((6, 6)), rng.standard_normal((3, 6))
-    factors, rows, exchanges = A.copy(), B.copy(), np.zeros(6, np.int32)
-    assert routine("gesv")(factors, 6, exchanges, rows, 3) == 0
-    np.testing.assert_allclose(rows @ A, B, rtol=1e-10, atol=1e-11)
-    sign = np.prod(np.sign(np.diag(factors))) * (-1.0) ** np.sum(exchanges != np.arange(1, 7))
-    assert sign == np.linalg.slogdet(A)[0]
-    assert np.log(np.abs(np.diag(factors))).sum() == pytest.approx(np.linalg.slogdet(A)[1], rel=1e-12)
-
-
-def test_a_singular_system_is_reported(routine):
-    A = np.array([[1.0, 1.0], [1.0, 1.0]])
-    assert routine("gesv")(A, 2, np.zeros(2, np.int32), np.eye(2), 2) > 0
 
 
 _RUN = """
