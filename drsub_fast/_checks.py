@@ -211,7 +211,8 @@ def as_symmetric(data, name, rtol=1e-10):
 
 def _not_symmetric(matrix, name, i, j):
     return ValueError(
-        f"{name} is not symmetric: {name}[{i}, {j}] = {matrix[i, j]:g} but {name}[{j}, {i}] = {matrix[j, i]:g}; "
+        f"{name} is not symmetric: {name}[{i}, {j}] = {float(matrix[i, j])} but "
+        f"{name}[{j}, {i}] = {float(matrix[j, i])}; "
         f"pass ({name} + {name}.T) / 2 if that is the function you mean"
     )
 

@@ -54,11 +54,11 @@ def property_holds(f: Objective, name: str, lower: Array, upper: Array) -> bool 
     """Whether f is "dr_submodular", "nonnegative" or "monotone" on [lower, upper]: True, False or None."""
     if name in f.declared or np.min(lower) >= 0.0:
         return getattr(f, f"{name}_on")(upper)
-    if isinstance(f, Quadratic):
+    if isinstance(f, Quadratic) and (name == "dr_submodular" or f.dr_submodular_on(upper - lower)):
         if name == "nonnegative":
             return _nonnegative_quadratic(f, lower, upper)
         # H is the same everywhere, and the gradient is least at the upper corner.
-        return getattr(f, f"{name}_on")(upper)
+        return f.dr_submodular_on(upper - lower) if name == "dr_submodular" else f.monotone_on(upper)
     if isinstance(f, LogisticNonconvex) and name == "dr_submodular":
         return f.dr_submodular_on(np.maximum(upper, -lower))
     return None

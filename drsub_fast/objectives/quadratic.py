@@ -1,4 +1,4 @@
-"""Quadratic f(x) = 1/2 x'Hx + h'x + c with an entrywise non-positive H (Bian et al. 2017).
+"""Quadratic f(x) = 1/2 x'Hx + h'x + c, by default with an entrywise non-positive H (Bian et al. 2017).
 
 The gradient Hx + h is affine, so one product H v with the vertex v serves the gradient, the value and
 the exact step, for as many steps as v stays the vertex:
@@ -19,20 +19,29 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import as_array, as_real, as_symmetric, as_symmetric_sparse, as_vector, entry, require_at_least
-from drsub_fast._kinds import LARGEST, NUMBER, OBJECTIVES, array, register_kind, symmetric, within
+from drsub_fast._checks import (
+    as_array,
+    as_flag,
+    as_real,
+    as_symmetric,
+    as_symmetric_sparse,
+    as_vector,
+    entry,
+    require_at_least,
+)
+from drsub_fast._kinds import FLAG, LARGEST, NUMBER, OBJECTIVES, array, register_kind, symmetric, within
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.quadratic_kernels import FactoredQuadraticParams, QuadraticParams
 from drsub_fast.objectives.quadratic_sparse import SparseQuadraticParams, signed, unsigned
 
 
 class Quadratic(Objective):
-    """Quadratic 1/2 x'Hx + h'x + c, DR-submodular because every entry of H is at most 0.
+    """Quadratic 1/2 x'Hx + h'x + c, DR-submodular where every entry of H is at most 0.
 
     Parameters
     ----------
     H : array_like or scipy.sparse matrix, shape (n, n)
-        Hessian: symmetric, entrywise <= 0. A sparse one stays sparse, as rows.
+        Hessian: symmetric, entrywise <= 0 up to rounding noise, which is set to 0. A sparse one stays sparse, as rows.
     h : array_like, shape (n,)
         Linear term.
     c : float, default 0
@@ -41,6 +50,9 @@ class Quadratic(Objective):
         Instead of H: B >= 0 with H = -BB' - diag(diagonal), which is never formed.
     diagonal : array_like, shape (n,), optional
         d >= 0; 0 by default. With ``factor`` only.
+    require_dr : bool, default True
+        Whether a positive entry of H is refused. With False H may have any sign: the methods then find stationary
+        points and promise nothing, and bounds and proofs are as for any quadratic.
 
     Raises
     ------
@@ -75,22 +87,24 @@ class Quadratic(Objective):
         *,
         factor: ArrayLike | None = None,
         diagonal: ArrayLike | None = None,
+        require_dr: bool = True,
     ) -> None:
         if (H is None) == (factor is None):
             raise TypeError("give one of H and factor")
         if h is None:
             raise TypeError("h is missing: the linear term, a vector")
-        c = as_real(c, "c")
+        c, self.require_dr = as_real(c, "c"), as_flag(require_dr, "require_dr")
         if factor is not None:
             params = _factored_params(factor, diagonal, h, c)
         elif diagonal is not None:
             raise TypeError("diagonal goes with factor; add it to H")
         elif scipy.sparse.issparse(H):
-            params = _sparse_params(H, h, c)
+            params = _sparse_params(H, h, c, require_dr)
         else:
             H = as_symmetric(H, "H")
             h = as_vector(h, "h", n=len(H))
-            _refuse_positive(H, lambda place: np.unravel_index(place, H.shape))
+            if require_dr:
+                _refuse_positive(H.reshape(-1), lambda place: divmod(place, len(H)))
             params = QuadraticParams(H, h, c)
         self.n, self._params = params.h.size, params
 
@@ -160,48 +174,65 @@ class Quadratic(Objective):
             return self.H @ x
         return -(self.factor @ (self.factor.T @ x)) - self.diagonal * x
 
+    def _sizes_times(self, x):
+        """|H| x, entrywise."""
+        return -self._times(x) if self.require_dr else abs(self.H) @ x
+
+    def _least_slopes(self, upper):
+        """min(H, 0) upper, entrywise: what Hx is not below on [0, upper]."""
+        return (
+            self._times(upper)
+            if self.require_dr
+            else np.minimum(self.H.toarray() if self.is_sparse else self.H, 0.0) @ upper
+        )
+
     def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
-        return True
+        if self.require_dr:
+            return True
+        active = np.flatnonzero(upper > 0.0)
+        part = self.H[active][:, active]
+        return bool((part.data if self.is_sparse else part).max(initial=0.0) <= 0.0)
 
     def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
-        # x'Hx >= x'Hu on [0, u] because H <= 0, so f is at least a separable linear function there. Where that is not
+        # x'Hx >= x'min(H, 0)u, so f is at least a separable linear function on [0, u]. For H <= 0 and where that is not
         # negative, x'Hv >= x'Hu >= -2 (c + <h, x>) for v in P, hence 4 f(x) + g_P(x) >= f(0) + <h, v>: the local-global
         # bound adds nothing to the linear one, and stacks need no kernel that finds the sign.
         h, c = self.h, self.c
-        Hu = self._times(upper)
-        if c + np.minimum(0.0, upper * (h + 0.5 * Hu)).sum() >= 0.0:
+        if c + np.minimum(0.0, upper * (h + 0.5 * self._least_slopes(upper))).sum() >= 0.0:
             return True
-        if c < 0.0 or c + upper @ (h + 0.5 * Hu) < 0.0:
+        if c < 0.0 or c + upper @ (h + 0.5 * self._times(upper)) < 0.0:
             return False
         return None
 
     def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
-        # The gradient is antitone, so its smallest value on [0, u] is at u.
-        return bool((self._times(upper) + self.h).min() >= 0.0)
+        if (self._least_slopes(upper) + self.h).min() >= 0.0:
+            return True
+        # For H <= 0 the gradient is least at u.
+        return False if min(self.h.min(), (self._times(upper) + self.h).min()) < 0.0 else None
 
     def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
-        # |d'Hd| <= |d|'(-H)|d| <= u'(-H)u for differences d of points in [0, u], since H <= 0: in any units of x, at
-        # most L |u|^2 with L = |H|_2.
-        return float(-(upper @ self._times(upper)))
+        # |d'Hd| <= |d|'|H||d| <= u'|H|u for differences d of points in [0, u]: in any units of x, at most L |u|^2 with
+        # L = |H|_2 where H <= 0.
+        return float(upper @ self._sizes_times(upper))
 
     def curvature_matrix(self, upper: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        return None if self.n > _DENSE_UP_TO else -self.hessian()
+        return None if self.n > _DENSE_UP_TO else np.abs(self.hessian())
 
     def smoothness_on(self, upper: NDArray[np.float64]) -> float | None:
         return self.spectral_norm()
 
     def strong_dr_on(self, upper: NDArray[np.float64]) -> float | None:
-        return float(-self.hessian_diagonal().max())
+        return float(-self.hessian_diagonal().max()) if self.dr_submodular_on(upper) else None
 
     def spectral_norm(self) -> float:
         """|H|_2, or a number just above it where H is not an array."""
         if isinstance(self._params, QuadraticParams):
             return float(np.linalg.norm(self._params.H, 2))
-        # -H >= 0 entrywise, so its largest eigenvalue is at most max_i (-Hy)_i / y_i for every y > 0 (Collatz and
-        # Wielandt), which power steps lower towards it; the smallest eigenvalue is not larger in size (Perron).
+        # The largest eigenvalue of |H|, entrywise, is at most max_i (|H|y)_i / y_i for every y > 0 (Collatz and
+        # Wielandt), which power steps lower towards it; no eigenvalue of H is larger in size (Perron).
         y, bound = np.ones(self.n), np.inf
         for _ in range(_POWER_STEPS):
-            z = -self._times(y)
+            z = self._sizes_times(y)
             bound = min(bound, float((z / y).max()))
             largest = z.max()
             if largest == 0.0:
@@ -218,18 +249,28 @@ _DENSE_UP_TO = 2000
 _POWER_STEPS = 60
 
 
+#: A positive entry of H below this part of the largest is rounding noise, and counts as 0.
+_NOISE = 1e-12
+
+
 def _refuse_positive(entries, place_of):
-    """Raises ValueError for a positive entry of H; ``place_of`` says where the entry of a flat index stands."""
+    """Raises ValueError for a positive entry of H, (k,), beyond noise, which becomes 0.
+
+    ``place_of`` says where the entry of a flat index stands.
+    """
     worst = int(entries.argmax()) if entries.size else 0
-    if entries.size and entries.flat[worst] > 0.0:
-        name = entry("H", place_of(worst))
-        raise ValueError(f"{name} = {entries.flat[worst]:g} is positive: f is not DR-submodular")
+    if entries.size and entries[worst] > 0.0:
+        if entries[worst] > -_NOISE * entries.min():
+            name = entry("H", place_of(worst))
+            raise ValueError(f"{name} = {entries[worst]:g} is positive: f is not DR-submodular")
+        np.minimum(entries, 0.0, out=entries)
 
 
-def _sparse_params(H, h, c):
+def _sparse_params(H, h, c, require_dr):
     H = as_symmetric_sparse(H, "H")
     h = as_vector(h, "h", n=H.shape[0])
-    _refuse_positive(H.data, lambda place: (np.searchsorted(H.indptr, place, side="right") - 1, H.indices[place]))
+    if require_dr:
+        _refuse_positive(H.data, lambda place: (np.searchsorted(H.indptr, place, side="right") - 1, H.indices[place]))
     return SparseQuadraticParams(H.data, unsigned(H.indices), unsigned(H.indptr), H.diagonal(), h, c)
 
 
@@ -243,7 +284,9 @@ def _factored_params(factor, diagonal, h, c):
     return FactoredQuadraticParams(B, d, h, c)
 
 
-def _stack(h, H=None, c=None, factor=None, diagonal=None):
+def _stack(h, H=None, c=None, factor=None, diagonal=None, require_dr=True):
+    if not require_dr:
+        return None
     c = np.zeros(1) if c is None else c
     accepted = within(h, -LARGEST, LARGEST) & np.isfinite(c)
     if factor is None and diagonal is None and H is not None:
@@ -257,6 +300,7 @@ def _stack(h, H=None, c=None, factor=None, diagonal=None):
 register_kind(
     OBJECTIVES, "quadratic", Quadratic, stack=_stack,
     H=array("n n", may_be_sparse=True), h=array("n"), c=NUMBER, factor=array("n r"), diagonal=array("n"),
+    require_dr=FLAG,
     about="x'Hx/2 + h'x + c, H <= 0: dense, sparse, or -BB' - diag(d)",
     example=lambda n: {"H": -np.ones((n, n)) + 0.4 * np.eye(n), "h": np.linspace(1.4, 1.2, n)},
 )  # fmt: skip

@@ -159,8 +159,10 @@ def exact_step_of_quadratic(params, work, x, v, limit, value):
 @kernel
 def maximum_along_coordinate(params, work, x, i, upper):
     slope, curvature = work.grad[i], hessian_diagonal(params, i)
-    if curvature == 0.0:
-        return upper if slope > 0.0 else 0.0 if slope < 0.0 else x[i]
+    if curvature >= 0.0:
+        above, below = upper - x[i], x[i]
+        change = above * (slope + 0.5 * curvature * above) + below * (slope - 0.5 * curvature * below)
+        return upper if change > 0.0 else 0.0 if change < 0.0 else x[i]
     return min(upper, max(0.0, x[i] - slope / curvature))
 
 

@@ -48,7 +48,8 @@ def curvature_bound(f: Objective, P: FeasibleSet, upper: Any) -> Any:
     if A is None or known == 0.0:
         return known
     bounds = [float(width @ A @ width)] + ([] if known is None else [known])
-    bounds.append(P.spread(_row_maxima(A, P, lower, upper), upper))
+    if f.dr_submodular_on(upper):
+        bounds.append(P.spread(_row_maxima(A, P, lower, upper), upper))
     smoothness = f.smoothness_on(upper)
     for scale in (np.ones(f.n), width):
         eigenvalue = largest_eigenvalue(A * np.outer(scale, scale))
