@@ -13,27 +13,21 @@
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_real, as_vector
-from drsub_fast.engine.clock import OutOfTime, last_moment, now, require_time, until, untimed
+from drsub_fast.claims.premises import property_holds
+from drsub_fast.engine.clock import OutOfTime, last_moment, now, require_time, until
 from drsub_fast.engine.threads import one_blas_thread
-from drsub_fast.errors import UnsupportedError
+from drsub_fast.errors import OracleError, UnsupportedError
 from drsub_fast.objectives.base import Objective
-from drsub_fast.objectives.quadratic import Quadratic, QuadraticParams
-from drsub_fast.proofs.ball_bound import ball_steps
-from drsub_fast.proofs.concave import concave_steps, gap_bound
-from drsub_fast.proofs.covering import covering_steps
-from drsub_fast.proofs.item_sets import item_set_steps, partition_steps
-from drsub_fast.proofs.pair_bound import pair_steps
+from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.proofs.ladder import climb_ladder, corner_bound, free_bound
 from drsub_fast.proofs.program import constraint_rows
-from drsub_fast.proofs.quadratic_steps import dense_twin, first_order_steps, interior_point_steps
+from drsub_fast.proofs.quadratic_steps import dense_twin, first_order_steps, in_units, interior_point_steps
 from drsub_fast.proofs.rungs import Allowance, Problem, climb, gradient_price, largest
-from drsub_fast.proofs.softmax_branching import softmax_branching_steps
-from drsub_fast.proofs.softmax_relaxations import softmax_steps
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import solver_upper
@@ -42,10 +36,6 @@ from drsub_fast.solvers.multi_start import multi_start
 #: Largest number of variables for `dnn_bound` by the interior point; for more of them the first-order method serves,
 #: to this part of the relaxation's value.
 _INTERIOR_UP_TO, _FIRST_ORDER_GAP = 40, 1e-4
-
-#: Operations of a gradient up to which the linear bound is had whatever the time: 2 to 5 ms of plain Python with the
-#: linear program of a dozen variables.
-_ANYWAY = 2e4
 
 #: Starts of the local solve that looks for a good point where none is given.
 _SOLVES = 4
@@ -78,24 +68,7 @@ def linear_bound(f: Objective, P: FeasibleSet) -> float:
     1.0
     """
     require_problem(f, P)
-    upper = solver_upper(f, P)
-    lower = np.broadcast_to(P._lower, (f.n,)).astype(np.float64)
-    if f.dr_submodular_on(np.maximum(upper, -lower)) is not True:
-        return np.inf
-    return float(min(gap_bound(f, P, upper, corner, 0.0) for corner in (lower, upper)))
-
-
-def term_bound(f: Objective, P: FeasibleSet) -> Any:
-    """The sum of the largest values that the terms of a quadratic take on the box around P; else infinity."""
-    if not isinstance(f.params, QuadraticParams):
-        return np.inf
-    upper = solver_upper(f, P)
-    lower = np.broadcast_to(P._lower, (f.n,))
-    H, h, c = f.params
-    reach = np.maximum(upper, -lower)
-    pairs = np.maximum(H, 0.0) if (lower >= 0.0).all() else np.abs(H)
-    linear, terms = np.maximum(h * lower, h * upper), 0.5 * reach @ pairs @ reach
-    return float(c + linear.sum() + terms + 1e-13 * (abs(c) + np.abs(linear).sum() + terms))
+    return corner_bound(f, P, solver_upper(f, P))
 
 
 def local_global_bound(f: Objective, P: FeasibleSet, x: ArrayLike, z: ArrayLike | None = None) -> float:
@@ -147,7 +120,7 @@ def local_global_bound(f: Objective, P: FeasibleSet, x: ArrayLike, z: ArrayLike 
     residual = np.maximum(upper - x, 0.0)
     if not P.contains(z) or (z > residual + 1e-9).any():
         raise ValueError("z is not in {y in P : y <= upper - x}")
-    if f.dr_submodular_on(upper) is not True or f.nonnegative_on(upper) is not True:
+    if not all(property_holds(f, name, P._lower, upper) is True for name in ("dr_submodular", "nonnegative")):
         return np.inf
     bound = 4.0 * max(f.value(x), f.value(z))
     for point, limit in ((x, upper), (z, residual)):
@@ -190,9 +163,10 @@ def dnn_bound(f: Quadratic, P: FeasibleSet, time_limit: float | None = None) -> 
     if not isinstance(f, Quadratic):
         raise UnsupportedError(f"the doubly non-negative bound needs a Quadratic, not {f!r}; use bound='cheap'")
     constraint_rows(P)  # refuses a set without rows
-    best = min(term_bound(f, P), linear_bound(f, P))
-    f = dense_twin(f)
-    problem = Problem(f, P, solver_upper(f, P), None, -np.inf)
+    upper = solver_upper(f, P)
+    best = free_bound(f, P, upper)
+    f, unit = in_units(dense_twin(f), np.maximum(np.abs(P._lower), np.abs(upper)))
+    problem = Problem(f, P, upper, None, -np.inf)
     if f.n <= _INTERIOR_UP_TO:
         rung = partial(interior_point_steps, most=_INTERIOR_UP_TO)
     else:
@@ -200,7 +174,7 @@ def dnn_bound(f: Quadratic, P: FeasibleSet, time_limit: float | None = None) -> 
     limit = None if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
     allowance = Allowance(deadline=None if limit is None else began + limit)
     with one_blas_thread(), until(last_moment(began, limit)):
-        return float(climb([rung], problem, best, -np.inf, allowance))
+        return float(min(best, unit * climb([rung], problem, best / unit, -np.inf, allowance)))
 
 
 def upper_bound(
@@ -271,25 +245,22 @@ def upper_bound(
 def _proved(f, P, value, x, gap, allowance):
     """`upper_bound` by an `Allowance`."""
     upper = solver_upper(f, P)
-    best = term_bound(f, P)
+    best = free_bound(f, P, upper)
     try:
-        # A few milliseconds of a small problem are spent anyway, so that some bound there is.
-        with untimed() if f.compiled and f.operations <= _ANYWAY else until(None):
-            best = min(best, linear_bound(f, P))
         require_time()
         if x is None:
             x, found = _good_point(f, P, upper, allowance)
         else:
             x = as_vector(x, "x", n=f.n)
             found = f.value(x) if value is None else None
-    except OutOfTime:
+    except (OutOfTime, OracleError):
         return best
     value = found if value is None else as_real(value, "value")
     target = value + gap * abs(value)
     if best <= target:
         return best
     with one_blas_thread():
-        return climb(RUNGS, Problem(f, P, upper, x, value), best, target, allowance)
+        return climb_ladder(f, P, upper, x, value, best, target, allowance)
 
 
 def _good_point(f, P, upper, allowance):
@@ -301,18 +272,3 @@ def _good_point(f, P, upper, allowance):
     left = None if allowance.deadline is None else max(0.0, allowance.deadline - now())
     r = multi_start(f, P, n_starts=_SOLVES, time_limit=left)
     return r.x, r.value
-
-
-#: Bounds from the cheap to the dear.
-RUNGS = (
-    concave_steps,
-    item_set_steps,
-    partition_steps,
-    covering_steps,
-    pair_steps,
-    ball_steps,
-    interior_point_steps,
-    first_order_steps,
-    softmax_steps,
-    softmax_branching_steps,
-)

@@ -422,7 +422,7 @@ def maximize_mixed_integer(
     Parameters
     ----------
     cost, upper : ndarray, shape (n,)
-    rows : ndarray or scipy.sparse matrix, shape (m, n)
+    rows : ndarray, shape (m, n)
     row_lower, row_upper : ndarray, shape (m,)
     integer : ndarray of bool, shape (n,)
     relative_gap, absolute_gap : float
@@ -437,11 +437,12 @@ def maximize_mixed_integer(
         The bound holds up to HiGHS's tolerances (1e-6 on the rows and on integrality).
     """
     options = {"output_flag": False, "mip_rel_gap": relative_gap, "mip_abs_gap": absolute_gap}
+    options["small_matrix_value"] = _SMALLEST_ENTRY
     if time_limit is not None:
         options["time_limit"] = time_limit
     if max_nodes is not None:
         options["mip_max_nodes"] = max_nodes
-    lower, matrix = np.zeros(cost.size), scipy.sparse.csc_matrix(rows)
+    lower, matrix = np.zeros(cost.size), scipy.sparse.csc_matrix(np.where(np.abs(rows) > _SMALLEST_ENTRY, rows, 0.0))
     model = _model_of(cost, lower, upper, row_lower, row_upper, matrix, integer, options)
     run_status = model.run()
     status = model.modelStatusToString(model.getModelStatus())

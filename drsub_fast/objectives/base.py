@@ -429,6 +429,10 @@ class Objective:
         A = self.curvature_matrix(upper)
         return None if A is None else largest_eigenvalue(A)
 
+    def likely_peak(self) -> NDArray[np.float64] | None:
+        """A point about which a maximum inside a set is worth a start, for functions with such maxima; else None."""
+        return None
+
     def strong_dr_on(self, upper: NDArray[np.float64]) -> float | None:
         """The mu of strong DR-submodularity on [0, upper], None where f is not known to be DR-submodular.
 

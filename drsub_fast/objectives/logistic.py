@@ -54,14 +54,19 @@ def _loss(margin):
     return math.log1p(small) - margin, 1.0 / (1.0 + small)
 
 
+#: The capped regulariser has its left derivative up to here, rounding of gamma t^2 = 1 included: bounds over boxes
+#: that end at the kink need it.
+_KINK = 1.0 + 1e-12
+
+
 @kernel
 def _penalty(params, t):
     """(r(t), r'(t)) times the weight."""
     square = params.gamma * t * t
     if params.capped:
-        if square >= 1.0:
+        if square > _KINK:
             return params.weight, 0.0
-        return params.weight * square, 2.0 * params.weight * params.gamma * t
+        return params.weight * min(square, 1.0), 2.0 * params.weight * params.gamma * t
     share = 1.0 / (1.0 + square)
     return params.weight * square * share, 2.0 * params.weight * params.gamma * t * share * share
 
@@ -238,6 +243,10 @@ class LogisticNonconvex(Objective):
         signed = self._params.rows * alpha
         one_sign = (signed >= 0.0).all(axis=1) | (signed <= 0.0).all(axis=1)
         return True if one_sign.all() and np.max(reach) <= self.dr_radius else None
+
+    def likely_peak(self) -> NDArray[np.float64] | None:
+        # The regulariser is least there.
+        return np.zeros(self.n)
 
     def nonnegative_on(self, upper: NDArray[np.float64]) -> bool | None:
         # f(0) = -log 2.

@@ -167,6 +167,10 @@ class OrthantObjective(Objective):
     def __repr__(self) -> str:
         return f"OrthantObjective({self.g!r})"
 
+    def likely_peak(self) -> NDArray[np.float64] | None:
+        peak, (_, alpha, shift) = self.g.likely_peak(), self._params
+        return None if peak is None else alpha * (peak - shift)
+
     def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         known = getattr(self.g, "orthant_dr_submodular_on", None)
         if known is None:

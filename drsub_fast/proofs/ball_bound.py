@@ -7,6 +7,14 @@ In units of the radius, with s at least the largest eigenvalue of H,
 and, with multipliers W >= 0 of the products z_i z_j >= 0, z = (1, y), the same for the matrix of the quadratic plus W
 (`proofs.safe_bound`, which proves it). The best z of the dual tells how W is to change: steps of Polyak's length
 against zz', the gradient.
+
+Without h, as in non-negative PCA, the bound is max(0, largest eigenvalue of H + W) / 2, and the best W are multipliers
+of the doubly non-negative relaxation
+
+    max <H, X> / 2   over   X positive semidefinite of trace 1,  Y = X >= 0 entrywise,
+
+by the alternating direction method of multipliers, as in `proofs.first_order`: the step in X projects the eigenvalues
+onto a simplex, that in Y is a maximum with 0.
 """
 
 import math
@@ -24,6 +32,8 @@ from drsub_fast.sets.ball import Ball
 
 #: Most steps.
 _STEPS = 60
+#: Without h: most steps, steps between two bounds, and over-relaxation.
+_SPECTRAL_STEPS, _EVERY, _RELAX = 2000, 20, 1.6
 
 
 def _best_point(certificate, C):
@@ -33,12 +43,46 @@ def _best_point(certificate, C):
     return np.append(1.0, np.linalg.solve(certificate.shift * np.eye(len(side)) - Q[1:, 1:], side))
 
 
+def _onto_simplex(values):
+    """The nearest numbers >= 0 whose sum is 1 to some in ascending order."""
+    excess = np.cumsum(values[::-1]) - 1.0
+    shares = excess / np.arange(1, len(values) + 1)
+    return np.maximum(values - shares[np.flatnonzero(values[::-1] > shares)[-1]], 0.0)
+
+
+def _spectral_bounds(C):
+    """Yields upper bounds on y'Cy over y >= 0, |y| <= 1, after every few steps."""
+    n, size = len(C), float(np.linalg.norm(C))
+    if size == 0.0:
+        yield 0.0
+        return
+    C = C / size
+    Y, U = np.eye(n) / n, np.zeros((n, n))
+    for step in range(1, _SPECTRAL_STEPS + 1):
+        values, Q = np.linalg.eigh(Y - U + C)
+        X = (Q * _onto_simplex(values)) @ Q.T
+        ahead = _RELAX * X + (1.0 - _RELAX) * Y + U
+        Y = np.maximum(ahead, 0.0)
+        U = np.minimum(ahead, 0.0)
+        if step % _EVERY == 0:
+            lifted = C - U
+            lifted = 0.5 * (lifted + lifted.T)
+            most = np.linalg.eigvalsh(lifted)[-1] + 1e-14 * n * np.linalg.norm(lifted)
+            yield size * max(float(most), 0.0)
+
+
 def ball_steps(problem: Any) -> Generator[Any, None, None]:
     """The rung of quadratics of any sign over a `Ball`."""
     P, f = problem.P, dense(problem.f)
     if f is None or not isinstance(P, Ball):
         return
     n, (H, h, c) = f.n, f.params
+    if not h.any():
+        price = _EVERY * (14.0 * n**3 + 20 * CALL)
+        yield math.inf, price
+        for bound in _spectral_bounds(0.5 * P.radius**2 * H):
+            yield c + bound, price
+        return
     price = 25.0 * (n + 1) ** 3 + 100 * CALL
     yield math.inf, price
     none = np.zeros((0, n + 1))

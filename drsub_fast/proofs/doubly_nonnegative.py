@@ -98,7 +98,7 @@ def _inner_point(rows, equations, n):
     return x[:n] if x[n] > _THIN else None
 
 
-def _inverse_factor(A):
+def inverse_factor(A: Any) -> Any:
     """T with T'T = A^-1, the inverse of the lower Cholesky factor, or None where A is not positive definite."""
     L, code = lapack.dpotrf(A, lower=1)
     if code != 0:
@@ -112,7 +112,7 @@ def _centre(V):
     w = np.zeros(V.shape[1] - 1)
     for _ in range(50):
         scaled = V[1:, 1:] / (V[1:, :1] + V[1:, 1:] @ w[:, None])
-        T = _inverse_factor(scaled.T @ scaled)
+        T = inverse_factor(scaled.T @ scaled)
         if T is None:
             return None
         step = T @ scaled.sum(axis=0)
@@ -259,7 +259,7 @@ def _is_interior(A):
 def improve(data: Any, iterate: Any) -> Any:
     """The iterate after one predictor-corrector step, or None where rounding stands in the way."""
     L, N = data.V.shape
-    T_Z, T_S = _inverse_factor(iterate.Z), _inverse_factor(iterate.S)
+    T_Z, T_S = inverse_factor(iterate.Z), inverse_factor(iterate.S)
     if T_Z is None:
         return None
     inverse = T_Z.T @ T_Z

@@ -100,11 +100,13 @@ def mixed_integer_program(form: Any, least: Any = None) -> Any:
     return cost, *rows.assembled(), np.concatenate(upper), integer
 
 
-def kkt_milp(program: Any, incumbent: Any, limits: Any, strengthen: bool = True) -> Any:
+def kkt_milp(program: Any, known: float, incumbent: Any, limits: Any, strengthen: bool = True) -> Any:
     """Proves how good the incumbent is by one mixed-integer program; same arguments as `branch_and_bound`."""
     form = unit_form(program, np.zeros(len(program.h)), program.upper)
-    if len(form.free) == 0:
-        return Proof(incumbent.value, 0, Status.OPTIMAL)
+    if len(form.free) == 0 or not (form.H.any() or form.h.any()):
+        return Proof(form.constant, 0, Status.OPTIMAL)
+    if known <= incumbent.value + tolerance(incumbent.value, limits):
+        return Proof(known, 0, Status.OPTIMAL)
     scale = scale_of(incumbent.value, limits)
     scaled = form._replace(H=form.H / scale, h=form.h / scale)
     slack = tolerance(incumbent.value, limits)
@@ -119,7 +121,7 @@ def kkt_milp(program: Any, incumbent: Any, limits: Any, strengthen: bool = True)
         incumbent.try_from(x)
     # An "Infeasible" contradicts the incumbent, which satisfies every row: rounding trouble, nothing is proved.
     status = _STATUS.get(answer.status, Status.FAILED if answer.status == "Infeasible" else Status.NODE_LIMIT)
-    bound = interval_bound(form)
+    bound = min(known, interval_bound(form))
     if np.isfinite(answer.bound) and status is not Status.FAILED:
         bound = min(bound, scale * answer.bound)
     return Proof(max(bound, incumbent.value), answer.n_nodes, status)

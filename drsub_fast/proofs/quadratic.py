@@ -99,13 +99,15 @@ def _children(form, step, loss):
     return halves(lower, upper, j, form.lower[j] + form.width[k] * at)
 
 
-def branch_and_bound(program: Any, incumbent: Any, limits: Any) -> Any:
+def branch_and_bound(program: Any, known: float, incumbent: Any, limits: Any) -> Any:
     """Proves how good the incumbent is, and improves it on the way.
 
     Parameters
     ----------
     program : QuadraticProgram
         The problem.
+    known : float
+        A bound that is known already.
     incumbent : Incumbent
         A feasible point; better ones replace it.
     limits : Limits
@@ -164,7 +166,8 @@ def branch_and_bound(program: Any, incumbent: Any, limits: Any) -> Any:
 
     root = (program.lower, program.upper)
     form = unit_form(program, *root)
-    return best_first(root, np.inf if form is None else interval_bound(form), bound_node, incumbent, limits)
+    known = known if form is None else min(known, interval_bound(form))
+    return best_first(root, known, bound_node, incumbent, limits)
 
 
 def _middle_halves(form):

@@ -5,6 +5,7 @@ relaxation's value after about a dozen steps of n^6 / 24 operations: first choic
 method has a bound after a few of its steps, of n^3 operations.
 """
 
+import copy
 import math
 from collections.abc import Generator
 from typing import Any
@@ -13,7 +14,12 @@ import numpy as np
 
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
-from drsub_fast.objectives.quadratic import Quadratic, QuadraticParams, SparseQuadraticParams
+from drsub_fast.objectives.quadratic import (
+    FactoredQuadraticParams,
+    Quadratic,
+    QuadraticParams,
+    SparseQuadraticParams,
+)
 from drsub_fast.proofs.doubly_nonnegative import interior_point_bounds
 from drsub_fast.proofs.first_order import EVERY, multipliers
 from drsub_fast.proofs.program import magnitude, quadratic_program, unit_form
@@ -45,9 +51,38 @@ def dense(f: Objective) -> Any:
 
 def dense_twin(f: Quadratic) -> Quadratic:
     """The quadratic with its matrix as an array."""
-    twin = Quadratic(f.hessian(), f.h, c=f.c)
+    twin = Quadratic(f.hessian(), f.h, c=f.c, require_dr=False)
     twin.unit_box = f.unit_box
     return twin
+
+
+#: Terms between these sizes are left in their units.
+_SMALL, _LARGE = 1e-90, 1e90
+
+
+def in_units(f: Objective, reach: Any) -> tuple[Objective, float]:
+    """(f / unit, unit) for a quadratic whose terms where |x| <= reach are so small or large that their squares are not.
+
+    The unit is a power of four. Other objectives are returned as they are, with the unit 1.
+    """
+    params = f.params
+    if not isinstance(params, (QuadraticParams, SparseQuadraticParams, FactoredQuadraticParams)):
+        return f, 1.0
+    with np.errstate(all="ignore"):
+        if isinstance(params, FactoredQuadraticParams):
+            sums = params.B @ (params.B.T @ reach) + params.d * reach
+        else:
+            sums = abs(f.H if isinstance(params, SparseQuadraticParams) else params.H) @ reach
+        size = max(float((reach * sums).max(initial=0.0)), float((reach * np.abs(params.h)).max(initial=0.0)))
+        if _SMALL <= size <= _LARGE or not 0.0 < size < math.inf:
+            return f, 1.0
+        root = 2.0 ** (math.frexp(size)[1] // 2)
+        unit = root * root
+        parts = {"H": unit, "data": unit, "diagonal": unit, "d": unit, "h": unit, "c": unit, "B": root}
+        changes = {name: getattr(params, name) / part for name, part in parts.items() if name in params._fields}
+    twin = copy.copy(f)
+    twin._params = params._replace(**changes)
+    return twin, unit
 
 
 def _program(problem):

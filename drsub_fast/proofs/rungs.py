@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast.engine.clock import OutOfTime, now, require_time
+from drsub_fast.errors import OracleError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.sets.base import FeasibleSet
 
@@ -67,13 +68,14 @@ class Allowance:
 def climb(rungs: Any, problem: Any, best: Any, target: Any, allowance: Any) -> Any:
     """The best bound of all rungs that the allowance pays for; at the target, or at Ctrl-C, no step more is taken.
 
-    A rung that hardly gets on is left, since the target may be below what doubles or the relaxation can reach.
+    A rung that hardly gets on is left, since the target may be below what doubles or the relaxation can reach; so is
+    one whose arithmetic fails.
     """
     try:
         for rung in rungs:
             allowance.begin()
             spent, look, open_gap = 0.0, _FEW_STEPS, math.inf
-            for step, (bound, price, *least) in enumerate(rung(problem)):
+            for step, (bound, price, *least) in enumerate(_sound(rung(problem))):
                 best = min(best, bound)
                 if best <= target:
                     return best
@@ -88,6 +90,16 @@ def climb(rungs: Any, problem: Any, best: Any, target: Any, allowance: Any) -> A
     except (KeyboardInterrupt, OutOfTime):
         pass
     return best
+
+
+def _sound(steps):
+    """The steps of a rung until its arithmetic fails, in units too small or too large for it; NaN is no bound."""
+    try:
+        with np.errstate(all="ignore"):
+            for bound, *prices in steps:
+                yield (math.inf if math.isnan(bound) else bound), *prices
+    except (ArithmeticError, np.linalg.LinAlgError, OracleError):
+        return
 
 
 def largest(P: FeasibleSet, cost: Any, upper: Any) -> Any:

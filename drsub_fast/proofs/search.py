@@ -6,7 +6,7 @@ keeps the bounds from it, the search ends with the status STALLED.
 
 import heapq
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,21 @@ def halves(lower: Any, upper: Any, j: int, at: float) -> Any:
 def time_left(limits: Any) -> Any:
     """Seconds to the deadline (0 when it has passed), or None."""
     return None if limits.deadline is None else max(0.0, limits.deadline - now())
+
+
+def branching_bounds(root: Any, bound_node: Callable[..., Any]) -> Generator[float, None, None]:
+    """Yields the bound of a branch and bound, best bound first, after each node (see `best_first`)."""
+    nodes: list[Any] = [(-np.inf, 0, root)]
+    closed, created = -np.inf, 1
+    while nodes:
+        negative, _, node = heapq.heappop(nodes)
+        bound, children = bound_node(node, -negative)
+        if not children:
+            closed = max(closed, bound)
+        for child in children:
+            heapq.heappush(nodes, (-bound, created, child))
+            created += 1
+        yield float(max(closed, -nodes[0][0] if nodes else -np.inf))
 
 
 def best_first(

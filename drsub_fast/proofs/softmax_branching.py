@@ -1,14 +1,22 @@
-"""Branching on the split bound of a softmax extension (`proofs.softmax_relaxations`), for few items.
+"""Branch and bound for softmax extensions over down-closed sets, on concave functions above them.
 
-Seen from a point l, f is a softmax extension again, of items l + y that count from l:
+With M = L - I, f seen from a point l of its domain is a softmax extension again, of items l + y that count from l:
 
-    f(l + y) = f(l) + log det(I + Y M_l),   M_l = M (I + diag(l) M)^-1,
+    f(l + y) = f(l) + log det(I + Y K),   K = M (I + diag(l) M)^-1,
 
-so a box l <= x <= w has the bounds of the whole set. The box with the largest bound is halved, where the chord in the
-split bound is furthest from what it stands for: K_jj y_j (w_j - l_j - y_j), y the maximiser of the bound.
+so a box l <= x <= w has the bounds of the whole set (`proofs.softmax_relaxations`). Points of the domain with x >= l
+have l in the domain: a box without it holds nothing. Two facts shrink a box first, gradients being antitone: where
+d_j f(l) <= 0, x_j = l_j is best; and where w is in P and its gradient is not negative, w is best. The tangent at which
+a bound was taken tells where points better than the incumbent can be: multipliers of the rows leave each variable a
+range, as in `proofs.quadratic`.
+
+The box with the largest bound is halved, where the chord in the split bound is furthest from what it stands for:
+K_jj y_j (w_j - l_j - y_j), y the maximiser of the bound. Rounding is allowed for by Skeel's condition number of
+I + diag(l) M, which scales of the items do not change: log det and K err by no more than a multiple of it, and K plus
+that multiple of I is above K in the order of semidefinite matrices.
 """
 
-import heapq
+import itertools
 import math
 from collections import namedtuple
 from collections.abc import Generator
@@ -16,27 +24,35 @@ from typing import Any
 
 import numpy as np
 
+from drsub_fast.errors import OracleError
+from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.proofs.program import constraint_rows
 from drsub_fast.proofs.rungs import CALL
-from drsub_fast.proofs.search import halves
-from drsub_fast.proofs.softmax_relaxations import search, spectral_split, split_parts
+from drsub_fast.proofs.search import Incumbent, Limits, best_first, branching_bounds, halves, tolerance
+from drsub_fast.proofs.softmax_relaxations import block_sum, grow_blocks, search, separable, spectral_split
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.knapsack import DisjointKnapsacks
 from drsub_fast.sets.polytope import Polytope
 
-#: Most items: beyond them halves come too slowly to tell.
+#: Most items of the rung: beyond them halves come too slowly to tell.
 MOST_ITEMS = 40
 
 #: Part of a box that either half has at least.
 _LEAST_HALF = 0.2
 #: A coordinate at its end in the maximiser counts as if it were this far from it: its width is in the bound.
 _OFF_END = 0.02
-#: Steps of the search in one box.
-_STEPS = 2
+#: Steps of the search for the maximum of each concave function in one box.
+_STEPS = 3
+#: A point whose relative rounding is above this one has no bound of its own.
+_MOST_ROUNDING = 1e-3
 
-#: A box: its corners, a bound on f there, and where to halve it, None where the bound is f(l).
-_Leaf = namedtuple("_Leaf", "lower upper bound split")
+#: A box whose mean width falls below this part is looked at again before it is halved.
+_SMALLER = 0.7
+
+#: f seen from a point: ``value`` there and ``K``, both with room for rounding; ``rounding`` is what was added to K_jj.
+_View = namedtuple("_View", "value K rounding")
 
 
 def seen_from(P: FeasibleSet, lower: Any, width: Any) -> Any:
@@ -53,53 +69,156 @@ def seen_from(P: FeasibleSet, lower: Any, width: Any) -> Any:
     return None
 
 
-def _leaf(P, M, lower, upper, known):
-    """The box with its bound, at most the one known."""
-    n = len(lower)
-    B = np.eye(n) + lower[:, None] * M
-    sign, base = np.linalg.slogdet(B)
-    P = seen_from(P, lower, upper - lower)
-    if P is None or not sign > 0.0:
-        return _Leaf(lower, upper, -math.inf, None)
-    K = M @ np.linalg.inv(B)
+def _view(M, point):
+    """The `_View` from a point, "outside" if f is not defined there, None if rounding leaves nothing of it."""
+    n = len(point)
+    B = np.eye(n) + point[:, None] * M
+    if point.max() > 1.0:
+        root = np.sqrt(point)
+        eigenvalues = np.linalg.eigvalsh(np.eye(n) + root[:, None] * M * root)
+        if eigenvalues[0] <= 0.0:
+            return "outside" if eigenvalues[0] < -1e-12 * n * eigenvalues[-1] else None
+    try:
+        inverse = np.linalg.inv(B)
+    except np.linalg.LinAlgError:
+        return None
+    sign, value = np.linalg.slogdet(B)
+    rounding = 1e-15 * n * float((np.abs(inverse) @ np.abs(B)).sum(axis=1).max())
+    if not (sign > 0.0 and rounding <= _MOST_ROUNDING):
+        return None
+    K = M @ inverse
+    error = rounding * float((np.abs(M) @ np.abs(inverse)).max())
     K = 0.5 * (K + K.T)
-    # The gradient is antitone: where it is not positive at l, x_j = l_j is best.
-    width = np.where(K.diagonal() > 0.0, P.upper, 0.0)
-    base += 1e-12 * n * (1.0 + abs(base))
+    K[np.diag_indices(n)] += error
+    return _View(value + n * rounding + 1e-14 * abs(value), K, error)
+
+
+def _bounds(K, P, width, close):
+    """Yields (bound, y, gradient) of the concave functions above log det(I + YK), y where the bound was taken."""
+    start = np.zeros(len(K))
+    for step in itertools.islice(search(separable(K), P, width, start, close=close), _STEPS):
+        yield step
+        start = step[1]
+    blocks = grow_blocks(K, start + 1e-3 * width)
+    yield from itertools.islice(search(block_sum(K, blocks), P, width, start, close=close), _STEPS)
+    yield from itertools.islice(search(spectral_split(K, P, width), P, width, start, close=close), _STEPS)
+
+
+def _is_best(f, P, M, upper, free):
+    """Whether f over a box with these free variables is largest at its upper corner, as that is in P."""
+    if not P.contains(upper) or not math.isfinite(f.value(upper)):
+        return False
+    view = _view(M, upper)
+    return isinstance(view, _View) and bool((view.K.diagonal()[free] >= 2.0 * view.rounding).all())
+
+
+def _better_points(P, width, gradient, room):
+    """(low, high): where the points of P below ``width`` are that lose no more than ``room`` against a linear bound.
+
+    With multipliers m >= 0 of the rows A y <= b and r = gradient - A'm, <gradient, y> is at most m'b + sum of the
+    positive r_j w_j, and by -r_j y_j less where r_j < 0, by r_j (w_j - y_j) less where r_j > 0.
+    """
+    A, b, *_ = constraint_rows(P)
+    multipliers = np.zeros(len(b))
+    if len(b):
+        oracle = HighsOracle(A, b, width)
+        try:
+            most = float(gradient @ oracle.maximize(gradient, width, mend=False))
+        except OracleError:
+            return np.zeros(len(width)), width
+        multipliers = np.maximum(oracle.row_duals(), 0.0)
+        reduced = gradient - multipliers @ A
+        room = room + max(0.0, float(multipliers @ b + np.maximum(reduced, 0.0) @ width) - most)
+    else:
+        reduced = gradient
+    with np.errstate(divide="ignore", over="ignore"):
+        loss = room * (1.0 + 1e-9) / np.abs(reduced)
+    low = np.where(reduced > 0.0, np.maximum(0.0, width - loss), 0.0)
+    return low, np.where(reduced < 0.0, np.minimum(width, loss), width)
+
+
+def bound_box(f: Softmax, P: FeasibleSet, M: Any, node: Any, known: float, incumbent: Any, limits: Any) -> Any:
+    """(bound, children) of the box between two corners, its bound at most the one known; see `best_first`."""
+    lower, upper = node
+    inside, view = seen_from(P, lower, upper - lower), _view(M, lower)
+    if inside is None or view == "outside":
+        return -math.inf, ()
+    if view is None:
+        j = int((upper - lower).argmax())
+        at = 0.5 * (lower[j] + upper[j])
+        return known, halves(lower, upper, j, at) if lower[j] < at < upper[j] else ()
+    width = np.where(view.K.diagonal() > 0.0, inside.upper, 0.0)
     if not width.any():
-        return _Leaf(lower, upper, min(known, base), None)
-    best, y = math.inf, np.zeros(n)
-    for step, (bound, point) in enumerate(search(spectral_split(K, P, width), P, width, y)):
-        best, y = bound, point
-        if step >= _STEPS:
+        _offer(f, incumbent, lower)
+        return min(known, view.value), ()
+    upper = lower + width
+    if _is_best(f, P, M, upper, width > 0.0):
+        value = f.value(upper)
+        _offer(f, incumbent, upper)
+        return min(known, value + 1e-12 * max(1.0, abs(value))), ()
+    best, y, slope = math.inf, np.zeros(len(width)), view.K.diagonal()
+    allowed = tolerance(incumbent.value, limits)
+    for bound, point, gradient in _bounds(view.K, inside, width, 0.2 * allowed):
+        if bound < best:
+            best, y, slope = bound, point, gradient
+        if view.value + best <= incumbent.value + allowed:
             break
-    strength = np.linalg.norm(split_parts(K)[0], axis=1) ** 2
-    score = strength * np.maximum(y * (width - y), _OFF_END * width**2)
-    j = int(score.argmax())
+    _offer(f, incumbent, lower + y)
+    bound = min(known, view.value + best)
+    if bound <= incumbent.value + tolerance(incumbent.value, limits):
+        return bound, ()
+    low, high = _better_points(inside, width, slope, view.value + best - incumbent.value)
+    if (low > high).any():
+        return min(bound, incumbent.value), ()
+    lower, upper = lower + low, np.minimum(upper, lower + high)
+    if (high - low).sum() <= _SMALLER * width.sum():
+        return bound, ((lower, upper),)
+    y, width = np.clip(y - low, 0.0, high - low), high - low
+    j = int((np.maximum(view.K.diagonal(), 0.0) * np.maximum(y * (width - y), _OFF_END * width**2)).argmax())
     at = lower[j] + min(max(y[j], _LEAST_HALF * width[j]), (1.0 - _LEAST_HALF) * width[j])
-    return _Leaf(lower, lower + width, min(known, base + best), (j, at))
+    return bound, halves(lower, upper, j, at) if lower[j] < at < upper[j] else ()
+
+
+def _offer(f, incumbent, x):
+    """Looks for a better incumbent near x, if x itself is one."""
+    if f.value(x) > incumbent.value:
+        incumbent.try_from(x)
+
+
+def softmax_branch_and_bound(f: Softmax, P: FeasibleSet, upper: Any, known: float, incumbent: Any, limits: Any) -> Any:
+    """Proves how good the incumbent is for max f over the points of P below ``upper``, and improves it.
+
+    Parameters
+    ----------
+    f : Softmax
+    P : FeasibleSet
+        Down-closed, with rows.
+    upper : ndarray, shape (n,)
+    known : float
+        A bound that is known already.
+    incumbent, limits : Incumbent, Limits
+
+    Returns
+    -------
+    Proof
+    """
+    return best_first((np.zeros(f.n), upper), known, _bound_node(f, P, incumbent, limits), incumbent, limits)
+
+
+def _bound_node(f, P, incumbent, limits):
+    """``bound_node`` of `best_first`; a node is its two corners."""
+    M = f.L - np.eye(f.n)
+    return lambda node, known: bound_box(f, P, M, node, known, incumbent, limits)
 
 
 def softmax_branching_steps(problem: Any) -> Generator[Any, None, None]:
-    """The rung: one box is halved in a step."""
-    f, P, upper, _, _ = problem
+    """The rung: one box a step."""
+    f, P, upper, x, value = problem
     n = f.n
-    if not isinstance(f, Softmax) or n > MOST_ITEMS or not n or upper.max() > 1.0:
+    if not isinstance(f, Softmax) or n > MOST_ITEMS or seen_from(P, np.zeros(n), upper) is None:
         return
-    if seen_from(P, np.zeros(n), upper) is None:
-        return
-    price = 2 * (_STEPS + 1) * (8 * n**3 + 100 * n**2 + 80 * CALL)
+    price = 3 * _STEPS * (8 * n**3 + 100 * n**2 + 80 * CALL)
     yield math.inf, price
-    M = f.L - np.eye(n)
-    root = _leaf(P, M, np.zeros(n), upper, math.inf)
-    leaves, count, closed = [(-root.bound, 0, root)], 0, -math.inf
-    while leaves:
-        _, _, leaf = heapq.heappop(leaves)
-        if leaf.split is None:
-            closed = max(closed, leaf.bound)
-        else:
-            for lower, upper in halves(leaf.lower, leaf.upper, *leaf.split):
-                count += 1
-                half = _leaf(P, M, lower, upper, leaf.bound)
-                heapq.heappush(leaves, (-half.bound, count, half))
-        yield max(closed, -leaves[0][0] if leaves else -math.inf), price
+    incumbent = Incumbent(x, value, lambda x: (x, f.value(x)))
+    for bound in branching_bounds((np.zeros(n), upper), _bound_node(f, P, incumbent, Limits(1e-6, 1.0, None, None))):
+        yield bound, price

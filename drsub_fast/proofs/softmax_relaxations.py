@@ -20,6 +20,8 @@ maximum over P can be found, and its value and Frank-Wolfe gap bound the maximum
 
   whose two terms are log det of matrices that are affine in x.
 
+All hold wherever f is defined, beyond the unit box too: with x every y between 0 and x is in the domain.
+
 All gradients are diagonals of symmetric matrices G, and all Hessians are -G o G for these, entrywise at most 0: a step
 of the search solves max <g, y - x> + (y - x)'H(y - x)/2 over P, a DR-submodular quadratic, which is concave here.
 """
@@ -33,12 +35,18 @@ import numpy as np
 
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.proofs.doubly_nonnegative import inverse_factor
 from drsub_fast.proofs.rungs import CALL, largest
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 
-#: Value, gradient and Hessian of a concave function at a point.
-Expansion = namedtuple("Expansion", "value gradient hessian")
+#: Value, gradient and Hessian of a concave function at a point; ``rounding`` bounds the relative error of the gradient
+#: and the absolute one of the value.
+Expansion = namedtuple("Expansion", "value gradient hessian rounding", defaults=(0.0,))
+
+#: Where the function is not defined, or rounding leaves nothing of it.
+_NOWHERE = Expansion(-math.inf, None, None)
+_EPS = 2.0**-52
 
 #: A search stops when value and gap are this close, relative to the value (or to 1).
 _CLOSE = 1e-4
@@ -46,6 +54,8 @@ _CLOSE = 1e-4
 _STEPS = 40
 #: Rounds of growing blocks at a point and maximising over them.
 _ROUNDS = 3
+#: A relative error above this one is not worked with.
+_MOST_ROUNDING = 1e-3
 #: Eigenvalues below this share of the largest count as rounding when a block is tested.
 _ROUNDING = 1e-12
 
@@ -65,19 +75,30 @@ def separable(M: Any) -> Any:
 
 
 def _log_det(C, weight, sign):
-    """(log det, G) of I + sign C' diag(weight) C and G = C (..)^-1 C'; minus infinity and None if it is singular."""
-    B = np.eye(C.shape[1]) + sign * (C.T * weight) @ C
-    try:
-        factor = np.linalg.cholesky(B)
-    except np.linalg.LinAlgError:
-        return -math.inf, None
-    half = np.linalg.solve(factor, C.T)
-    return 2.0 * float(np.log(factor.diagonal()).sum()), half.T @ half
+    """(log det, G, rounding) of B = I + sign C' diag(weight) C and G = C B^-1 C'; None if B is not definite.
+
+    Forming and factoring B errs by |dB_ij| <= k eps (B_ii B_jj)^(1/2), for which log det and G_jj change by at most
+    k eps sum_i B_ii (B^-1)_ii, times k for the one and relative for the other.
+    """
+    k = C.shape[1]
+    if k == 0:
+        return 0.0, np.zeros((len(C), len(C))), 0.0
+    B = np.eye(k) + sign * (C.T * weight) @ C
+    T = inverse_factor(B)
+    if T is None:
+        return None
+    half = T @ C.T
+    inverse = np.square(T).sum(axis=0)
+    rounding = 4 * (len(C) + k) * _EPS * float(inverse @ np.maximum(B.diagonal(), 1.0))
+    if not rounding < _MOST_ROUNDING:
+        return None
+    return -2.0 * float(np.log(T.diagonal()).sum()), half.T @ half, rounding
 
 
 def split_parts(M: Any) -> Any:
-    """(D, C) with M = DD' - CC' by the signs of the eigenvalues."""
+    """(D, C) with M <= DD' - CC', up to rounding equal, by the signs of the eigenvalues."""
     eigenvalues, vectors = np.linalg.eigh(M)
+    eigenvalues += 8 * len(M) * _EPS * np.abs(eigenvalues).max(initial=0.0)
     positive = eigenvalues > 0.0
     return (
         vectors[:, positive] * np.sqrt(eigenvalues[positive]),
@@ -96,12 +117,15 @@ def spectral_split(M: Any, P: FeasibleSet, upper: Any) -> Any:
     weight = 1.0 / (1.0 + t)
 
     def expand(x):
-        value, G = _log_det(D, x, 1.0)
-        loss, N = _log_det(C, weight * x, -1.0)
-        if N is None:
-            return Expansion(-math.inf, None, None)
+        gain, loss = _log_det(D, x, 1.0), _log_det(C, weight * x, -1.0)
+        if gain is None or loss is None:
+            return _NOWHERE
+        G, N = gain[1], loss[1]
         hessian = -(G * G) - np.outer(weight, weight) * N * N
-        return Expansion(value + loss, G.diagonal() - weight * N.diagonal(), hessian)
+        up, down = G.diagonal(), weight * N.diagonal()
+        # Relative to the difference of both.
+        spread = ((up + down) @ upper + 1.0) / (np.abs(up - down) @ upper + 1.0)
+        return Expansion(gain[0] + loss[0], up - down, hessian, (gain[2] + loss[2]) * float(spread))
 
     return expand
 
@@ -134,22 +158,31 @@ def grow_blocks(M: Any, weight: Any) -> Any:
 def block_sum(M: Any, blocks: Any) -> Any:
     """x -> sum over the blocks of log det(I + X_B M_BB), and x_j M_jj for the items in none."""
     rest = np.minimum(M.diagonal(), 0.0)
-    roots = [np.linalg.cholesky(M[np.ix_(block, block)]) for block in blocks]
+    lifted = M + np.diag(4 * len(M) ** 2 * _EPS * np.abs(M.diagonal()))  # what a factorisation may lose
+    roots = [np.linalg.cholesky(lifted[np.ix_(block, block)]) for block in blocks]
 
     def expand(x):
-        value, gradient, hessian = float(rest @ x), rest.copy(), np.zeros_like(M)
+        value, gradient, hessian, rounding = float(rest @ x), rest.copy(), np.zeros_like(M), 0.0
         for block, root in zip(blocks, roots, strict=True):
-            part, G = _log_det(root, x[block], 1.0)
-            value += part
+            term = _log_det(root, x[block], 1.0)
+            if term is None:
+                return _NOWHERE
+            part, G, error = term
+            value, rounding = value + part, rounding + error
             gradient[block] += G.diagonal()
             hessian[np.ix_(block, block)] = -(G * G)
-        return Expansion(value, gradient, hessian)
+        return Expansion(value, gradient, hessian, rounding)
 
     return expand
 
 
-def search(expand: Any, P: FeasibleSet, upper: Any, x: Any, unit_box: bool = True) -> Generator[Any, None, None]:
-    """Newton's method with exact models over P; yields (bound, x) after each step, x the point it was taken at."""
+def search(
+    expand: Any, P: FeasibleSet, upper: Any, x: Any, unit_box: bool = False, close: float = _CLOSE
+) -> Generator[Any, None, None]:
+    """Newton's method with exact models over P; yields (bound, x, gradient) after each step, x where it was taken.
+
+    It ends where value and gap are ``close``, relative to the value or to 1.
+    """
     here = expand(x)
     best = math.inf
     for _ in range(_STEPS):
@@ -157,14 +190,15 @@ def search(expand: Any, P: FeasibleSet, upper: Any, x: Any, unit_box: bool = Tru
             return
         rise = largest(P, here.gradient, upper) - float(here.gradient @ x)
         size = abs(here.value) + np.abs(here.gradient) @ np.abs(x)
-        best = min(best, here.value + max(rise, 0.0) + 1e-12 * size)
-        yield best, x
-        close = _CLOSE * max(1.0, abs(here.value))
-        if rise <= close:
+        error = here.rounding * (len(x) + np.abs(here.gradient) @ (np.abs(x) + np.abs(upper)))
+        best = min(best, here.value + max(rise, 0.0) + 1e-12 * size + error)
+        yield best, x, here.gradient
+        enough = close * max(1.0, abs(here.value))
+        if rise <= enough:
             return
         model = Quadratic(here.hessian, here.gradient - here.hessian @ x)
         model.unit_box = unit_box
-        aim = fully_corrective_frank_wolfe(model, P, x0=x, tol=0.1 * close).x
+        aim = fully_corrective_frank_wolfe(model, P, x0=x, tol=0.1 * enough).x
         slope, share = float(here.gradient @ (aim - x)), 1.0
         while share > 1e-3:
             there = expand(x + share * (aim - x))
@@ -179,26 +213,26 @@ def search(expand: Any, P: FeasibleSet, upper: Any, x: Any, unit_box: bool = Tru
 def softmax_steps(problem: Any) -> Generator[Any, None, None]:
     """The rung: the three bounds, each as far as its search goes."""
     f, P, upper, x, _ = problem
-    # Beyond the unit box they need a kernel that stays definite, as DR-submodularity does.
-    if not isinstance(f, Softmax) or not f.dr_submodular_on(upper):
+    if not isinstance(f, Softmax):
         return
+    if not math.isfinite(problem.value):
+        x = np.zeros(f.n)
     n = f.n
     price = 8 * n**3 + 100 * n**2 + 60 * CALL
     yield math.inf, price
     M = f.L - np.eye(n)
     least = math.inf
-    for bound, _ in search(separable(M), P, upper, x, f.unit_box):
+    for bound, *_ in search(separable(M), P, upper, x, f.unit_box):
         least = min(least, bound)
         yield bound, price
-    if upper.max(initial=0.0) <= 1.0:
-        yield math.inf, price + n * (n + CALL)
-        for bound, _ in search(spectral_split(M, P, upper), P, upper, x, f.unit_box):
-            least = min(least, bound)
-            yield bound, price
+    yield math.inf, price + n * (n + CALL)
+    for bound, *_ in search(spectral_split(M, P, upper), P, upper, x, f.unit_box):
+        least = min(least, bound)
+        yield bound, price
     weight = top = x + 1e-3
     for _ in range(_ROUNDS):
         yield math.inf, price + 2 * n**3 + n * 10 * CALL
-        for bound, point in search(block_sum(M, grow_blocks(M, weight)), P, upper, x, f.unit_box):
+        for bound, point, _ in search(block_sum(M, grow_blocks(M, weight)), P, upper, x, f.unit_box):
             top = point
             yield bound, price
         if bound > least:

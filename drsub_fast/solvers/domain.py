@@ -68,6 +68,22 @@ def inner_point(P: FeasibleSet, upper: Any) -> Any:
     return P.move_inside(x / len(reach), upper) if len(reach) else P.start(upper)
 
 
+def likely_peaks(f: Objective, P: FeasibleSet, upper: Any) -> list[Any]:
+    """The point that f has its maximum about (see `Objective.likely_peak`), where there is one in the box and in P."""
+    peak = f.likely_peak()
+    if peak is None:
+        return []
+    peak = np.clip(peak, P._lower, upper)
+    return [peak] if P.contains(peak, tol=0.0) else []
+
+
+def points_inside(P: FeasibleSet, upper: Any, costs: Any) -> Any:
+    """For each cost a point below the vertex of the cost's sizes, by shares that are uniform if these are Exp(1)."""
+    sizes = np.abs(costs)
+    vertices = [P.lmo(row, upper) for row in sizes]
+    return np.reshape(vertices, costs.shape) * -np.expm1(-sizes)
+
+
 def violation(P: FeasibleSet, x: Any, upper: Any) -> Any:
     """Words for the bound that x breaks most, in units of the bounds."""
     lower = np.broadcast_to(P._lower, x.shape)

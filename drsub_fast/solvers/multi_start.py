@@ -42,7 +42,7 @@ from drsub_fast.result import Certificate, Details, Result, Status, Trace
 from drsub_fast.sets.base import FeasibleSet, projects_by_kernel
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.atoms import FullyCorrectiveOptions, atoms_size
-from drsub_fast.solvers.domain import starting_point
+from drsub_fast.solvers.domain import likely_peaks, points_inside, starting_point
 from drsub_fast.solvers.frank_wolfe import STATIONARY
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
@@ -154,9 +154,10 @@ def multi_start(
     n_starts : int, optional
         Number of starts; the first is 0 (or the set's own point), the others are vertices of random costs (of what
         each variable gains alone, for the second start of a quadratic), and after the first 16 every other one lies
-        halfway from the best point so far to such a vertex. By default there are 16 (fewer for n > 100), then as many
-        more as it takes until the maxima not met yet are expected to draw less than one start in 200, within a budget
-        of counted operations, 12 n and 96, or 2 n where that is more; 2 for objectives given in Python.
+        halfway from the best point so far to such a vertex; every third start of logistic losses is inside. By default
+        there are 16 (fewer for n > 100), then as many more as it takes until the maxima not met yet are expected to
+        draw less than one start in 200, within a budget of counted operations, 12 n and 96, or 2 n where that is more;
+        2 for objectives given in Python.
     seed : int
         Seed of the random costs.
     x0 : array_like, shape (n,), optional
@@ -203,7 +204,7 @@ def multi_start(
     run = Run(f, P, None, max_iter, lmo, tol, callback, callback_every, time_limit, progress)
     first_starts = default_starts(f.n) if n_starts is None else as_count(n_starts, "n_starts", lower=1)
     n_jobs, seed = worker_count(n_jobs), as_seed(seed)
-    extra = None if x0 is None else starting_point(f, P, x0, run.upper)
+    extra = likely_peaks(f, P, run.upper) + ([] if x0 is None else [starting_point(f, P, x0, run.upper)])
     local = local_solver(f, P)
     options = {"max_iter": max_iter, "tol": tol, "lmo": lmo, "callback": callback, "callback_every": callback_every}
     starts = _Starts(run, local, options, start_costs(f.n, first_starts, seed), extra)
@@ -246,13 +247,11 @@ class _Starts:
     def __init__(self, run, local, options, costs, extra):
         self.run, self.local, self.options = run, local, options
         self.size = run.size(local.size(run.f.n))
-        if extra is not None:
-            costs = np.vstack((costs, np.zeros(run.f.n)))
+        costs = np.vstack((costs, np.zeros((len(extra), run.f.n))))
         # Rows of a trace are written as far as a start gets; what is never written takes no memory.
-        most = max(len(costs), _most_starts(run.f.n) + 1)
+        most = max(len(costs), _most_starts(run.f.n) + len(extra))
         self.rows = Starts(*self._unsolved(costs), *np.empty((2, most, run.max_iter + 1)))
-        if extra is not None:
-            self.rows.points[-1] = extra
+        self.rows.points[len(costs) - len(extra) :] = np.reshape(extra, (len(extra), run.f.n))
         # The rise of f is counted from its value at the set's own start, in all solves.
         self.base = run.value_in_time(run.x, None) if options["tol"] is None else math.nan
         self.stopped, self.error, self.begun, self.most = None, None, 0, most
@@ -261,9 +260,12 @@ class _Starts:
 
     def _unsolved(self, costs):
         """The rows of further starts, but for their traces."""
-        count = len(costs)
+        count, points = len(costs), np.tile(self.run.x, (len(costs), 1))
+        if self.run.f.likely_peak() is not None and self.run.P.is_down_closed:
+            points[2::3] = points_inside(self.run.P, self.run.upper, costs[2::3])
+            costs[2::3] = 0.0
         return (
-            costs, np.tile(self.run.x, (count, 1)), np.full(count, -math.inf), np.full(count, math.nan),
+            costs, points, np.full(count, -math.inf), np.full(count, math.nan),
             np.zeros((count, 2), np.int64), np.full(count, UNSOLVED, np.int64),
         )  # fmt: skip
 

@@ -79,7 +79,7 @@ def test_plain_and_strengthened_baseline_agree():
     best = known_maximum(f, P) - f.c
     for strengthen in (False, True):
         incumbent = Incumbent(np.zeros(5), 0.0, lambda x: (x, program.h @ x + 0.5 * x @ program.H @ x))
-        proof = kkt_milp(program, incumbent, Limits(1e-6, 1.0, None, None), strengthen)
+        proof = kkt_milp(program, np.inf, incumbent, Limits(1e-6, 1.0, None, None), strengthen)
         assert proof.status is ds.Status.OPTIMAL
         assert incumbent.value == pytest.approx(best, abs=1e-5)
         assert proof.bound == pytest.approx(best, abs=1e-5)
@@ -239,18 +239,18 @@ def test_fixed_variables_and_zero_sides():
 
 def test_wrong_inputs_say_what_to_use():
     f, P = random_instance(0, 3, 2)
-    with pytest.raises(ds.UnsupportedError, match="maximize"):
-        ds.global_maximum(f, ds.Ball(1.0, 3))
-    with pytest.raises(ds.UnsupportedError, match="down-closed"):
+    with pytest.raises(ds.UnsupportedError, match="use bounds"):
+        ds.global_maximum(f, ds.Ball(1.0, 3), method="doubly-nonnegative")
+    with pytest.raises(ds.UnsupportedError, match="use doubly-nonnegative or bounds"):
         ds.global_maximum(f, ds.Simplex(3), method="kkt-milp")
-    with pytest.raises(ds.UnsupportedError, match="down-closed"):
-        ds.global_maximum(ds.Softmax(np.eye(3)), ds.Simplex(3))
-    with pytest.raises(ds.UnsupportedError, match="maximize"):
-        ds.global_maximum(ds.CallableObjective(f.value_and_gradient, n=3), P)
+    with pytest.raises(ds.UnsupportedError, match="use bounds"):
+        ds.global_maximum(ds.Softmax(np.eye(3)), ds.Simplex(3), method="separable")
     with pytest.raises(ds.UnsupportedError, match="Quadratic"):
         ds.global_minimum(ds.Softmax(np.eye(3)), P)
-    with pytest.raises(ValueError, match="method"):
+    with pytest.raises(ds.UnsupportedError, match="kkt-milp"):
         ds.global_maximum(ds.Softmax(np.eye(3)), P, method="kkt-milp")
+    with pytest.raises(TypeError, match="positional"):
+        ds.global_maximum(f, P, 7)
     with pytest.raises(ValueError, match="too many"):
         ds.global_maximum(ds.Quadratic(-np.eye(200), np.ones(200)), ds.Box(np.ones(200)), method="kkt-milp")
     with pytest.raises(ValueError, match="method"):
@@ -381,3 +381,55 @@ def test_a_gap_below_rounding_ends_with_what_can_be_proved(interpreted):
     r = ds.global_minimum(*quadratic, gap=0.0, max_nodes=2000)
     assert r.status in (ds.Status.STALLED, ds.Status.OPTIMAL)
     assert abs(r.value - r.lower_bound) <= 1e-12
+
+
+def test_every_objective_has_an_answer(interpreted):
+    Z = np.random.default_rng(3).standard_normal((6, 3))
+    A = np.array([[0.0, 1.0, 0.5], [0.0, 0.0, 1.0], [0.3, 0.0, 0.0]])
+    W = np.random.default_rng(4).random((3, 4))
+    box, ball = ds.Box(np.ones(3)), ds.Ball(1.0, 3)
+    pairs = [
+        (ds.NonnegativePCA(Z), ball), (ds.Multilinear.facility_location(W), ds.Budget(1.5, np.ones(3))),
+        (ds.Multilinear.cut(A), box), (ds.Multilinear.flid(W.sum(axis=1), W), box),
+        (ds.MeanField(ds.Multilinear.cut(A)), box), (ds.Softmax(Z.T @ Z), ds.Simplex(3)),
+        (ds.LogisticNonconvex(np.abs(Z), np.array([1, -1, 1, -1, 1, 1]), 0.2, 4.0), ds.Budget(2.0, np.full(3, 2.0))),
+        (ds.Quadratic(A + A.T - np.eye(3), [1.0, -1.0, 0.5], require_dr=False), box),
+    ]  # fmt: skip
+    for f, P in pairs:
+        r = ds.global_maximum(f, P, time_limit=2.0)
+        points = [np.minimum(P.lmo(np.random.default_rng(i).standard_normal(3), P.upper), 1.0) for i in range(20)]
+        best = max(f.value(x) for x in points if P.contains(x))
+        assert best - 1e-3 * abs(best) <= r.value <= r.upper_bound < np.inf
+        assert r.upper_bound >= best
+
+
+@pytest.mark.parametrize("unit", [1e160, 1e-160, 1e200])
+def test_units_of_the_value_do_not_matter(unit):
+    H, h = -np.array([[2.0, 1, 0], [1, 3, 1], [0, 1, 2]]), np.array([3.0, 2, 1])
+    P = ds.Polytope([[1.0, 1, 1]], [1.0], np.ones(3))
+    right = ds.global_maximum(ds.Quadratic(H, h), P).value
+    f = ds.Quadratic(H * unit, h * unit)
+    r = ds.global_maximum(f, P, time_limit=5.0)
+    assert r.status is ds.Status.OPTIMAL
+    assert r.value / unit == pytest.approx(right, rel=1e-6)
+    assert right * (1.0 - 1e-9) <= ds.certificates.upper_bound(f, P) / unit <= right * 1.01
+    assert ds.global_minimum(f, P).lower_bound == pytest.approx(0.0, abs=1e-9 * unit)
+
+
+@pytest.mark.parametrize("P", [ds.Simplex(2), ds.GeneralPolytope(A_eq=[[1.0, 1.0]], b_eq=[1.0], upper=[1.0, 1.0])])
+def test_zero_is_a_minimum_only_where_it_is_in_the_set(P):
+    r = ds.global_minimum(ds.Quadratic([[-1.0, -1.0], [-1.0, -1.0]], [3.0, 4.0]), P)
+    assert P.contains(r.x)
+    assert r.lower_bound <= 2.5 <= r.value <= 2.5 + 1e-5
+
+
+def test_constants_and_small_units_by_the_mixed_integer_program():
+    for H, h, u, right in ((np.zeros((1, 1)), [0.0], 1.0, 0.0), ([[-2.0]], [1.8], 1e-9, 1.8e-9)):
+        r = ds.global_maximum(ds.Quadratic(H, h), ds.Box([u]), method="kkt-milp")
+        assert r.value == pytest.approx(right, rel=1e-6)
+        assert r.upper_bound >= right * (1.0 - 1e-6)
+    f, P = random_instance(3, 4, 3)
+    best = ds.global_maximum(f, P).value
+    small = ds.Polytope(1e8 * P.A, P.b, 1e-8 * P.upper)
+    r = ds.global_maximum(ds.Quadratic(1e10 * f.H, 1e2 * f.h), small, method="kkt-milp")
+    assert r.value == pytest.approx(1e-6 * (best - f.c), rel=1e-4)

@@ -135,10 +135,10 @@ def test_softmax_beyond_the_unit_box_has_a_bound_that_holds():
         f, P = ds.Softmax(0.2 * np.eye(n), unit_box=False), ds.Box(np.full(n, 100.0))
         for name in ("auto", "frank-wolfe", "multi-start", "two-phase-frank-wolfe", "nonmonotone-frank-wolfe"):
             r = ds.maximize(f, P, method=name)
-            assert r.upper_bound == math.inf
+            # f is a sum of log(1 - 0.8 x_j): 0 is the maximum.
+            assert 0.0 <= r.upper_bound <= 1e-6
             assert r.guarantee.holds is not True
-        assert ds.certificates.linear_bound(f, P) == math.inf
-        assert ds.certificates.upper_bound(f, P) == math.inf
+        assert 0.0 <= ds.certificates.linear_bound(f, P) <= 1e-6
     inside = ds.Softmax(2.0 * np.eye(2), unit_box=False)
     r = ds.maximize(inside, ds.Box([3.0, 3.0]))
     assert r.value <= r.upper_bound < math.inf
