@@ -168,6 +168,10 @@ class Certificate:
             self._compute, self.is_computed = None, True
         return self.known
 
+    def keep_numbers(self) -> None:
+        """Lets go of the problem and of what was put off, as a pickle does."""
+        self._compute = self.problem = None
+
     def __eq__(self, other: object) -> bool:
         # What is read later rests on the same problem and answer, and reading it changes no result.
         return isinstance(other, Certificate) and self.given == other.given
@@ -190,7 +194,7 @@ class Certificate:
 
     def __setstate__(self, state: tuple[float, float, bool]) -> None:
         self.given, self.known, self.is_computed = state
-        self._compute = self.problem = None
+        self.keep_numbers()
 
     def __copy__(self) -> "Certificate":
         return self

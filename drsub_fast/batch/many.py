@@ -67,6 +67,9 @@ def _solve_chunk(method, options, on_error, total, first, problems):
                 result = unsolved(getattr(f, "n", 0), method, f"{type(error).__name__}: {error}")
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
+            result.certificate.read()  # a bound that was asked for is computed here, by the worker
+            for one in (result, *result.phases):
+                one.certificate.keep_numbers()  # so that results hold no problems
             results.append(result)
     return results
 
@@ -202,12 +205,13 @@ def maximize_many(
     checkpoint : path, optional
         Folder that receives each finished chunk, as arrays and JSON. A run that finds one there goes on from it.
     **options
-        Passed to `maximize`.
+        Passed to `maximize`; ``bound`` is "cheap" by default, other bounds are computed by the workers.
 
     Returns
     -------
     list of Result
-        After Ctrl-C only those up to the first that is not done.
+        They do not hold their problems, so `Result.prove` does not work on them. After Ctrl-C only those up to the
+        first that is not done.
 
     Raises
     ------
