@@ -69,7 +69,7 @@ def _bounded_method(f, P):
         return boosted_gradient, "the boosted gradient adds its 1 - 1/e bound", "f is monotone, the set not down-closed"
     if not P.is_down_closed:
         return mualem_feldman, "the method of Mualem and Feldman adds its bound", "the set is not down-closed"
-    return None, "", "the set is down-closed, so a second phase keeps the 1/4 bound of Algorithm 1"
+    return None, "", ""
 
 
 #: Operations of a gradient from which a multilinear extension is solved from one start, the greedy vertex, and those
@@ -107,7 +107,9 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
         missing = f"; {addition.split(' adds')[0]} did not run" if bounded else ""
         return replace(result, note=f"{result.method}, {result.note}{missing}")
     if bounded is None:
-        return replace(result, note=why)
+        fails = result.guarantee.ratio is None or result.guarantee.holds is False
+        kept = "no guarantee applies" if fails else "a second phase keeps the 1/4 bound of Algorithm 1"
+        return replace(result, note=why or kept)
     shared = {name: options[name] for name in option_names(bounded) if name in options}
     if limit is not None:
         shared["time_limit"] = time_left(limit, began)

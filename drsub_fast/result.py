@@ -88,10 +88,9 @@ class Guarantee:
     def __str__(self) -> str:
         if self.ratio is None:
             return self.statement
-        known = {
-            True: "known to hold", "declared": "declared, not checked", False: "known to fail",
-            None: "not known to hold",
-        }[self.holds]  # fmt: skip
+        if self.holds is False:
+            return f"none: {self.premise} is known to fail ({self.statement})"
+        known = {True: "known to hold", "declared": "declared, not checked", None: "not known to hold"}[self.holds]
         return f"{self.statement}, if {self.premise} ({known})"
 
 

@@ -82,6 +82,49 @@ def test_copies_can_be_proved_and_pickles_say_how(answer):
         pickle.loads(pickle.dumps(r)).prove()
 
 
+def test_proving_goes_on_from_what_is_known():
+    f, P = ds.instances.quadratic_uniform(10, 5, seed=1)
+    r = ds.frank_wolfe(f, P, max_iter=1)
+    before = repr(r)
+    q = r.prove()
+    assert q.status is ds.Status.OPTIMAL
+    assert r.best_value <= q.value <= q.upper_bound <= q.value * (1.0 + 1e-6)
+    assert q.upper_bound <= r.upper_bound
+    assert q.value == pytest.approx(f.value(q.x), rel=1e-12)
+    assert q.value == pytest.approx(ds.global_maximum(f, P).value, rel=1e-6)
+    assert repr(r) == before
+    short = ds.maximize(f, P).prove(time_limit=0.0)
+    assert short.value <= short.upper_bound < np.inf
+
+
+def test_proving_an_f_that_is_not_what_was_declared_proves_nothing():
+    convex = ds.CallableObjective(
+        lambda x: (x.sum() ** 2, np.full(2, 2.0 * x.sum())), 2, dr_submodular=True, nonnegative=True
+    )
+    r = ds.maximize(convex, ds.Box([1.0, 1.0]))
+    assert r.value == 4.0
+    assert r.guarantee.ratio is None
+    q = r.prove(time_limit=0.2)
+    assert q.upper_bound == np.inf
+    assert q.status is not ds.Status.OPTIMAL
+
+
+@pytest.mark.parametrize("options", [{"gap": -1.0}, {"gap": np.nan}, {"time_limit": -1.0}])
+def test_limits_of_a_proof_are_checked(answer, options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        answer.prove(**options)
+
+
+def test_tight_bounds_take_what_the_limit_left(monkeypatch):
+    seen = []
+    monkeypatch.setattr("drsub_fast.methods.upper_bound", lambda *_, **limits: seen.append(limits) or np.inf)
+    f, P = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0]), ds.Box([1.0, 1.0])
+    for options in ({}, {"time_limit": 100.0}):
+        assert ds.maximize(f, P, bound="tight", **options).upper_bound < np.inf
+    assert seen[0]["time_limit"] == 10.0
+    assert 0.0 < seen[1]["time_limit"] < 100.0
+
+
 def test_the_answer_and_the_best_point_are_two_arrays():
     f, P = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0]), ds.Box([1.0, 1.0])
     for method in ("auto", *ds.METHODS):
