@@ -17,7 +17,7 @@ True
   `boosted_gradient`, `double_greedy`, `mualem_feldman`, `projected_gradient`, `fully_corrective_frank_wolfe`,
   `multi_start`, `global_maximum`. What they return: `Result`, `Status`, `Guarantee`.
 - *Functions*: those of the first table below; your own by `CallableObjective` and `CompiledObjective`.
-- *Sets*: those of the second table below; other orthants by `to_orthant`.
+- *Sets*: those of the second table below; your own by `CallableSet` and `CompiledSet`; other orthants by `to_orthant`.
 - *Bounds*: `drsub_fast.certificates`, `constants`, `nonmonotone_bound`, `two_phase_bound`, `frank_wolfe_gap_bound`.
 - *Sets of items*: `greedy_map`, `greedy_map_stacked`, `map_dpp`, `greedy`, `exact_map`, `round_solution`,
   `improve_set`, `ItemSelector`.
@@ -94,6 +94,7 @@ from drsub_fast.sets.matching import MatchingPolytope as MatchingPolytope
 from drsub_fast.sets.partition import PartitionMatroid as PartitionMatroid
 from drsub_fast.sets.polytope import Polytope as Polytope
 from drsub_fast.sets.simplex import Simplex as Simplex
+from drsub_fast.sets.user import CallableSet, CompiledSet
 from drsub_fast.solvers.boosted_gradient import boosted_gradient as boosted_gradient
 from drsub_fast.solvers.continuous_greedy import monotone_frank_wolfe as monotone_frank_wolfe
 from drsub_fast.solvers.continuous_greedy import nonmonotone_frank_wolfe as nonmonotone_frank_wolfe
@@ -111,8 +112,10 @@ __version__ = "0.2.0"
 __all__ = [
     "METHODS",
     "CallableObjective",
+    "CallableSet",
     "CheckpointError",
     "CompiledObjective",
+    "CompiledSet",
     "Constants",
     "FeasibleSet",
     "GreedySet",

@@ -67,8 +67,9 @@ def _bounded_method(f, P):
         return double_greedy, "double greedy adds its 1/2 bound", "the set is a box"
     if monotone:
         return boosted_gradient, "the boosted gradient adds its 1 - 1/e bound", "f is monotone, the set not down-closed"
-    if not P.is_down_closed:
-        return mualem_feldman, "the method of Mualem and Feldman adds its bound", "the set is not down-closed"
+    if not (P.is_down_closed and P.answers_below):
+        why = "the oracle takes the direction only" if P.is_down_closed else "the set is not down-closed"
+        return mualem_feldman, "the method of Mualem and Feldman adds its bound", why
     return None, "", ""
 
 

@@ -102,6 +102,8 @@ def facts_of(f: Objective, P: FeasibleSet, upper: Array, promise: Promise) -> li
         Fact("" if plain else "f is DR-submodular", _declared(f, "dr_submodular", dr_submodular)),
         Fact(words, _declared(f, premise.name, premise.known(f, lower, upper))),
     ]
+    if "down_closed" in P.declared:
+        facts.append(Fact("the set is down-closed", "declared"))
     if negative and not promise.any_sign:
         facts.append(Fact("x >= 0 on the set", False))
     return facts

@@ -138,36 +138,45 @@ class CallableObjective(_Declared):
 _PARAMS_CLASSES = {}
 
 
-def _compiled_params(function):
-    """The parameter class of a compiled function, one for all that do the same."""
-    known = _PARAMS_CLASSES.get(function)
+def compiled_params(function: Any, prefix: str, fields: str, register: Any) -> Any:
+    """The parameter class of a compiled function, one for all that do the same; ``register(class, function)``."""
+    known = _PARAMS_CLASSES.get((prefix, function))
     if known is None:
         digest = known_fingerprint(function)
-        known = _PARAMS_CLASSES.get(digest) if digest else None
+        known = _PARAMS_CLASSES.get((prefix, digest)) if digest else None
         if known is None:
-            known = _make_params_class(function, digest)
-            _PARAMS_CLASSES[digest or function] = known
-        _PARAMS_CLASSES[function] = known
+            # Names of compiled code are made of that of the class.
+            name = f"{prefix}Params_{(digest or uuid4().hex)[:16]}"
+            known = type(name, (namedtuple(name, fields),), {"__slots__": (), "stamp": digest})
+            register(known, function)
+            _PARAMS_CLASSES[prefix, digest or function] = known
+        _PARAMS_CLASSES[prefix, function] = known
     return known
 
 
-def _make_params_class(function, digest):
-    """A parameter class with the function frozen into its kernel."""
-    # Names of compiled code are made of that of the class.
-    name = f"CompiledParams_{(digest or uuid4().hex)[:16]}"
-    params_class = type(name, (namedtuple(name, "n args"),), {"__slots__": (), "stamp": digest})
+def _register(params_class, function):
+    """The kernel with the function frozen into it."""
 
     @kernel(memory=True)
     def evaluate(params, work, x):
         return function(x, work.grad, *params.args)
 
     register_objective(params_class, evaluate=evaluate)
-    return params_class
 
 
-def _as_argument(value):
-    """An argument in the one layout its kernels are compiled for."""
-    return np.ascontiguousarray(value) if isinstance(value, np.ndarray) and value.ndim else value
+def require_compiled(function: Any, name: str, instead: str) -> None:
+    """Raises TypeError unless the function is compiled by Numba, or kernels are not compiled either."""
+    may_be_plain = COMPILE == "never" and callable(function) and not isinstance(function, Objective)
+    if not (is_jitted(function) or may_be_plain):
+        kind = type(function).__name__
+        raise TypeError(f"{name} is a {kind}, not compiled by Numba: decorate it with numba.njit, or use {instead}")
+
+
+def as_arguments(values: Any, name: str) -> tuple[Any, ...]:
+    """Arguments of a compiled function, in the one layout its kernels are compiled for."""
+    if not isinstance(values, tuple):
+        raise TypeError(f"{name} must be a tuple, got {type(values).__name__}")
+    return tuple(np.ascontiguousarray(v) if isinstance(v, np.ndarray) and v.ndim else v for v in values)
 
 
 class CompiledObjective(_Declared):
@@ -225,17 +234,11 @@ class CompiledObjective(_Declared):
         nonnegative: bool | None = None,
         monotone: bool | None = None,
     ) -> None:
-        may_be_plain = COMPILE == "never" and callable(function) and not isinstance(function, Objective)
-        if not (is_jitted(function) or may_be_plain):
-            raise TypeError(
-                f"function is a {type(function).__name__}, not compiled by Numba: decorate it with numba.njit, "
-                f"or use CallableObjective"
-            )
-        if not isinstance(args, tuple):
-            raise TypeError(f"args must be a tuple, got {type(args).__name__}")
+        require_compiled(function, "function", "CallableObjective")
+        args = as_arguments(args, "args")
         self._declare(n, unit_box, dr_submodular, nonnegative, monotone)
         self._function = function
-        self._params = _compiled_params(function)(self.n, tuple(map(_as_argument, args)))
+        self._params = compiled_params(function, "Compiled", "n args", _register)(self.n, args)
 
     def __repr__(self) -> str:
         return f"CompiledObjective({self._function.__name__}, n={self.n})"

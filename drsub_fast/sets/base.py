@@ -139,6 +139,8 @@ class FeasibleSet:
         Whether 0 <= y <= x and x in the set imply y in the set.
     answers_below : bool
         Whether the oracle answers below any tighter upper bounds, as methods need that shrink the set.
+    declared : frozenset of {"down_closed"}
+        What is known of the set by the user's word only.
 
     Examples
     --------
@@ -151,6 +153,7 @@ class FeasibleSet:
     n: int
     is_down_closed: bool = True
     answers_below: bool = True
+    declared: frozenset[str] = frozenset()
     _unit_upper = None
     _lower = 0.0
 
@@ -257,7 +260,7 @@ class FeasibleSet:
         v = np.empty(self.n)
         status = _lmo_once(self.params(), direction, bound, v)
         if status == FAILED:
-            raise self._no_answer("oracle")
+            raise self.why_failed(direction, bound)
         if status != OK:
             v = self.solver(bound).maximize(direction, bound, time_limit)
         return v
@@ -345,6 +348,13 @@ class FeasibleSet:
             j = int(below.argmax())
             raise ValueError(f"upper[{j}] = {upper[j]:g} is below the set's lower bound: no point is left")
         return np.minimum(np.maximum(upper, self._lower), self._upper)
+
+    def why_failed(self, direction: NDArray[np.float64], upper: NDArray[np.float64]) -> Exception:
+        """The error of an oracle that failed for this direction, below these bounds."""
+        return self._no_answer("oracle")
+
+    def verify(self, x: NDArray[np.float64], gap: float = 0.0) -> None:
+        """Raises ValueError for an answer of a solve, or its relative gap, that a set of the user's refuses."""
 
     def _no_answer(self, what):
         return OracleError(f"the {what} of {self!r} failed: the set has no point below the upper bounds", "empty")

@@ -1,6 +1,7 @@
 """What makes a problem: an objective and a feasible set of as many variables."""
 
 from drsub_fast._checks import described
+from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.sets.base import FeasibleSet
 
@@ -27,3 +28,14 @@ def require_set(P: FeasibleSet, name: str = "P") -> None:
     """Raise TypeError unless P is a feasible set."""
     if not isinstance(P, FeasibleSet):
         raise TypeError(f"{name} must be a feasible set, e.g. a Box or Polytope, got {described(P)}")
+
+
+def require_shrinking(P: FeasibleSet, method: str, instead: str) -> None:
+    """Raise UnsupportedError unless P is down-closed, and its oracle answers below tighter bounds."""
+    if not P.is_down_closed:
+        raise UnsupportedError(f"{method} needs a down-closed set, which {P!r} is not; use {instead}")
+    if not P.answers_below:
+        raise UnsupportedError(
+            f"{method} needs an oracle that answers below tighter upper bounds, lmo(direction, upper), and that of "
+            f"{P!r} takes the direction only; use {instead}"
+        )

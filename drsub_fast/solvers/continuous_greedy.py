@@ -19,13 +19,12 @@ from drsub_fast.claims.premises import MONOTONE, NONNEGATIVE
 from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import assign, clip_above, residual_bound
-from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective, prepare
 from drsub_fast.objectives.lazy_gradient import final_value, increase
 from drsub_fast.objectives.sparse_steps import keep_moved, moved, n_moved
 from drsub_fast.result import Result, Status
 from drsub_fast.sets.base import FeasibleSet
-from drsub_fast.sets.problem import require_problem
+from drsub_fast.sets.problem import require_problem, require_shrinking
 from drsub_fast.solvers.domain import inner_point
 from drsub_fast.solvers.record import Method, register_method
 from drsub_fast.solvers.run import Run
@@ -113,11 +112,8 @@ def additive_loop(objective, feasible_set, options, floats, integers, x, upper, 
 def _solve(method, shrunken, promise, f, P, max_iter, lmo, *options):
     """The result of a method, by its name."""
     require_problem(f, P)
-    if not P.is_down_closed:
-        raise UnsupportedError(
-            f"{method.replace('-', '_')} needs a down-closed set, which {P!r} is not; use frank_wolfe or "
-            "maximize(method='auto')"
-        )
+    if not P.is_down_closed or shrunken:
+        require_shrinking(P, method.replace("-", "_"), "frank_wolfe or maximize(method='auto')")
     x0 = None if f.finite_at_zero else np.zeros(f.n)
     run = Run(f, P, x0, max_iter, lmo, None, *options)
     if x0 is not None:

@@ -228,7 +228,7 @@ def multi_start(
         starts.require_one()
     first = starts.result()
     # Where f(0) is not finite, a second phase has no start.
-    if starts.stopped is None and P.is_down_closed and starts.rows.codes[0] != NON_FINITE:
+    if starts.stopped is None and P.is_down_closed and P.answers_below and starts.rows.codes[0] != NON_FINITE:
         options |= {"time_limit": run.time_left(), "progress": progress}
         best = second_phase(first, local.solve, f, P, options, first.certificate.given, polish=True)
         return replace(best, method="multi-start", time=now() - run.began)

@@ -224,7 +224,7 @@ class Run:
                 if code in (NEEDS_SOLVER, NEEDS_PROJECTION):
                     self._call_solver(code)
                 elif code == FAILED:
-                    raise OracleError("the linear oracle of this set failed", "failed")
+                    raise self.P.why_failed(self._views[0].cost, self._views[0].bound)
                 if status is None:
                     status = self._stop_asked(code)
                     if status is not None:
@@ -370,6 +370,7 @@ class Run:
             self.into_bounds(x)
             value, status = self._last_value(x, known, status)
             gap = math.nan
+        self.P.verify(x, gap / max(np.abs(self.f.gradient(x)) @ self.upper, 1e-300) if gap < 0.0 else 0.0)
         if status.is_stop and not control[CLOSING]:
             if k == 0 and self.from_zero and status is Status.TIME_LIMIT:
                 x, value, known, started = *self.early_point(x, value), None, False

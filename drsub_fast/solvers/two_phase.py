@@ -17,11 +17,10 @@ from drsub_fast._checks import as_count, as_flag, as_real, described, one_of
 from drsub_fast.claims.gate import FINISHED_RUNS, Promise, claims, converged_status
 from drsub_fast.claims.premises import NONNEGATIVE
 from drsub_fast.engine.clock import now, time_left
-from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.result import Certificate, Guarantee, Result, Status
 from drsub_fast.sets.base import FeasibleSet
-from drsub_fast.sets.problem import require_problem
+from drsub_fast.sets.problem import require_problem, require_shrinking
 from drsub_fast.solvers.domain import inner_point, solver_upper
 from drsub_fast.solvers.record import METHODS, Method, check_options, option_names, register_method
 from drsub_fast.solvers.run import bound_from_zero
@@ -107,8 +106,7 @@ def two_phase_frank_wolfe(
     (1, 0.57)
     """
     require_problem(f, P)
-    if not P.is_down_closed:
-        raise UnsupportedError(f"two_phase_frank_wolfe needs a down-closed set, which {P!r} is not; use frank_wolfe")
+    require_shrinking(P, "two_phase_frank_wolfe", "frank_wolfe")
     if not callable(subroutine):
         subroutine = METHODS[one_of(subroutine, "subroutine", subroutines())]
         own = set(option_names(two_phase_frank_wolfe)) | set(subroutine.options)
