@@ -164,6 +164,10 @@ def _register(params_class, function):
     register_objective(params_class, evaluate=evaluate)
 
 
+#: Name, fields and registration of the parameter classes of objectives.
+OBJECTIVE_PARAMS = "Compiled", "n args", _register
+
+
 def require_compiled(function: Any, name: str, instead: str) -> None:
     """Raises TypeError unless the function is compiled by Numba, or kernels are not compiled either."""
     may_be_plain = COMPILE == "never" and callable(function) and not isinstance(function, Objective)
@@ -238,7 +242,7 @@ class CompiledObjective(_Declared):
         args = as_arguments(args, "args")
         self._declare(n, unit_box, dr_submodular, nonnegative, monotone)
         self._function = function
-        self._params = compiled_params(function, "Compiled", "n args", _register)(self.n, args)
+        self._params = compiled_params(function, *OBJECTIVE_PARAMS)(self.n, args)
 
     def __repr__(self) -> str:
         return f"CompiledObjective({self._function.__name__}, n={self.n})"

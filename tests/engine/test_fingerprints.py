@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from drsub_fast.engine.fingerprints import UnknownContentError, fingerprint
-from drsub_fast.objectives.user import _compiled_params
+from drsub_fast.objectives.user import OBJECTIVE_PARAMS, compiled_params
 
 SCALE = 2.0
 
@@ -55,7 +55,7 @@ def test_functions_and_numbers_that_are_named_count(monkeypatch):
 def test_what_another_process_may_not_have_has_none(value):
     with pytest.raises(UnknownContentError):
         fingerprint(lambda: value)
-    assert _compiled_params(make(value)).stamp is None
+    assert compiled_params(make(value), *OBJECTIVE_PARAMS).stamp is None
 
 
 def closure(value):

@@ -11,7 +11,7 @@ from numba.core import event
 import drsub_fast as ds
 from drsub_fast.engine.jit import COMPILE
 from drsub_fast.objectives.base import contract, derivative_along, evaluate, exact_step, objective_carve, objective_size
-from drsub_fast.objectives.user import _compiled_params
+from drsub_fast.objectives.user import OBJECTIVE_PARAMS, compiled_params
 
 H = np.array([[-1.0, -0.5, -0.2], [-0.5, -2.0, -0.1], [-0.2, -0.1, -0.5]])
 h = np.array([1.0, 2.0, 0.3])
@@ -94,7 +94,7 @@ def test_python_objective_runs_the_default_kernels():
 def test_compiled_objective_reuses_what_is_compiled():
     first = ds.CompiledObjective(compiled_pair, (H, h), 3)
     second = ds.CompiledObjective(compiled_pair, (np.asfortranarray(2 * H), 2 * h), 3)
-    assert type(first.params) is type(second.params) is _compiled_params(compiled_pair)
+    assert type(first.params) is type(second.params) is compiled_params(compiled_pair, *OBJECTIVE_PARAMS)
     x = np.ones(3)
     first.value(x)
     before = len(compiled_pair.signatures)
