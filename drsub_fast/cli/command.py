@@ -1,5 +1,7 @@
 """The command ``drsub-fast``. Each subcommand has a module of its name, with `DESCRIPTION`, `add_arguments` and `run`.
 
+With ``-AMPL`` after the name of a file it is a solver for AMPL and Pyomo (`drsub_fast.cli.ampl`).
+
 Exit status: 0 done, 2 an error (one line on stderr), 130 interrupted.
 """
 
@@ -34,7 +36,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser(name, module):
     """The parser; of the subcommands, only the named one has its arguments."""
     parser = _Parser(prog="drsub-fast", description="Continuous DR-submodular maximisation.")
-    parser.add_argument("--version", action="version", version=f"drsub-fast {__version__}")
+    parser.add_argument("-v", "--version", action="version", version=f"drsub-fast {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for subcommand, purpose in SUBCOMMANDS.items():
         description = module.DESCRIPTION if subcommand == name else None
@@ -47,11 +49,12 @@ def _parser(name, module):
 def main(argv: list[str] | None = None) -> int | str | None:
     """Runs the command line, by default that of the process; returns the exit status."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    name = argv[0] if argv and argv[0] in SUBCOMMANDS else None
+    is_ampl = "-AMPL" in argv[1:]
+    name = "ampl" if is_ampl else argv[0] if argv and argv[0] in SUBCOMMANDS else None
     # The modules of the other subcommands are not imported: they take seconds.
     module = importlib.import_module(f"drsub_fast.cli.{name}") if name else None
     try:
-        args = _parser(name, module).parse_args(argv)
+        args = argv if is_ampl else _parser(name, module).parse_args(argv)
     except SystemExit as stop:
         return stop.code
     raise_interrupts()

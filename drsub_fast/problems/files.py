@@ -26,6 +26,7 @@ from drsub_fast.problems.arrays import from_arrays, to_arrays
 from drsub_fast.problems.lp_format import read_lp, write_lp
 from drsub_fast.problems.mat import load_mat
 from drsub_fast.problems.mps import read_mps, write_mps
+from drsub_fast.problems.nl import read_nl
 from drsub_fast.problems.npz import load_npz, split
 from drsub_fast.problems.program import program_of
 from drsub_fast.problems.qplib import read_qplib, write_qplib
@@ -35,7 +36,7 @@ from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 
 _ARRAYS = {".npz": load_npz, ".mat": load_mat}
-_TEXTS = {".mps": read_mps, ".qps": read_mps, ".sif": read_mps, ".lp": read_lp, ".qplib": read_qplib}
+_TEXTS = {".mps": read_mps, ".qps": read_mps, ".sif": read_mps, ".lp": read_lp, ".qplib": read_qplib, ".nl": read_nl}
 _TEXT_WRITERS = {".mps": write_mps, ".qps": write_mps, ".lp": write_lp, ".qplib": write_qplib}
 
 

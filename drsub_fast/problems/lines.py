@@ -42,6 +42,12 @@ def numbered_lines(path: Any) -> Generator[Any, None, None]:
         raise ValueError(f"the gzip file is damaged after line {number}: {error}") from None
 
 
+def file_bytes(path: Any) -> bytes:
+    """The content of a file; ``.gz`` files are unpacked."""
+    with _opened(path) as stream:
+        return stream.read()
+
+
 def _opened(path):
     return (gzip.open if Path(path).suffix.lower() == ".gz" else open)(path, "rb")
 
