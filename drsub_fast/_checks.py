@@ -116,6 +116,8 @@ def as_array(data, name, ndim):
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} cannot be read as an array of numbers: {error}") from None
     if array.ndim != ndim:
+        if ndim == 1 and array.ndim == 0:
+            raise ValueError(f"{name} = {array:g} is a single number: give n numbers, e.g. np.full(n, {array:g})")
         kind = {0: "a number", 1: "a vector", 2: "a matrix", 3: "a stack of matrices"}[ndim]
         raise ValueError(f"{name} must be {kind} ({ndim} axes), got shape {array.shape}")
     require_finite(array, name)

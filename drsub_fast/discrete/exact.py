@@ -6,15 +6,19 @@ largest log d_i^2 among those, r being how many items may still join. Depth firs
 swaps found.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from drsub_fast.discrete.bounds import log_det_bound
 from drsub_fast.discrete.dependence import SINGULAR, gain_floor
 from drsub_fast.discrete.greedy import as_item_kernel, choose, described
 from drsub_fast.discrete.item_set import MapResult, log_det
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.discrete.swaps import improve_by_moves
+from drsub_fast.engine.clock import OutOfTime, require_time
+from drsub_fast.result import Certificate
 
 #: Most items: their 2^24 sets would take minutes where no bound cuts any off.
 MOST_ITEMS = 24
@@ -65,29 +69,39 @@ def exact_map(
 
 def exact_set(kernel: Any, family: Any, size: Any) -> Any:
     """`exact_map` for arguments that are checked."""
-    start = improve_by_moves(kernel, family, choose(kernel, family, size)[0], size)
-    items = _best_set(kernel, family, size, start)
-    message = "no other feasible set is better: branch and bound looked at them all"
-    return MapResult(
-        items=items, order=items, **described(kernel, family, items, size, message, bound=log_det(kernel, items))
-    )
+    try:
+        start = improve_by_moves(kernel, family, choose(kernel, family, size)[0], size)
+    except ValueError:
+        if size is None:
+            raise
+        start = None  # no set of that size was found so far
+    items, ended = _best_set(kernel, family, size, start)
+    if ended:
+        message = "no other feasible set is better: branch and bound looked at them all"
+        certificate = Certificate(log_det(kernel, items))
+    else:
+        message = "the best set met: the time limit ended the search"
+        certificate = Certificate(np.inf, partial(log_det_bound, kernel, family, size, items))
+    return MapResult(items=items, order=items, **described(kernel, family, items, size, message, certificate))
 
 
 def _best_set(kernel, family, size, start):
-    """The best set of at most ``family.most`` items or, with a ``size``, of exactly that many.
+    """(the best set of at most ``family.most`` items or, with a ``size``, of exactly that many; whether it is proved).
 
-    ``start`` is a set of the family, of the size if there is one. Every set of a size is worth -inf where the start is
-    and nothing better is found.
+    ``start`` is a set of the family, of the size if there is one, or None. Every set of a size is worth -inf where the
+    start is and nothing better is found. The time of the thread ends the search.
     """
     n, floor = kernel.n, gain_floor(kernel.diagonal, SINGULAR)
     L = kernel.block(np.arange(n), np.arange(n))
     most = family.most if size is None else size
-    best, best_value = np.sort(start), log_det(kernel, start)
+    best = None if start is None else np.sort(start)
+    best_value = -np.inf if start is None else log_det(kernel, start)
     if size is None and best_value < 0.0:
         best, best_value = np.empty(0, np.int64), 0.0
 
     def visit(chosen, value, squared, C, candidates, load):
         nonlocal best, best_value
+        require_time()
         depth = len(chosen)
         if (size is None or depth == size) and value > best_value + _BETTER * (1.0 + abs(best_value)):
             best, best_value = np.sort(chosen), value
@@ -110,5 +124,9 @@ def _best_set(kernel, family, size, start):
             family.add(below, j)
             visit([*chosen, j], value + gains[place], squared - row * row, C, candidates[place + 1 :], below)
 
-    visit([], 0.0, kernel.diagonal, np.zeros((most, n)), np.flatnonzero(family.allowed), family.no_load())
-    return best
+    ended = True
+    try:
+        visit([], 0.0, kernel.diagonal, np.zeros((most, n)), np.flatnonzero(family.allowed), family.no_load())
+    except OutOfTime:
+        ended = False
+    return (family.some(size) if best is None else best), ended

@@ -315,14 +315,16 @@ def greedy_map(
 def _result_of(few, constraint, size):
     """The result of a choice by one kernel call."""
     n = few.diagonal.size
-    if size is not None:
-        message = size_message(size, few.independent)
-    else:
-        message = _MESSAGES[few.reason]
-        if few.reason == NO_GAIN:
-            message = _with_count(message, few.items.size, as_packing(constraint, n, size).most)
+    message = few_message(few, size)
+    if few.reason == NO_GAIN and size is None:
+        message = _with_count(message, few.items.size, as_packing(constraint, n, size).most)
     bound = _hadamard_later(few.diagonal, lambda: as_packing(constraint, n, size), size, few.value)
     return MapResult(few.items, few.value, few.gains, few.items, bound, message)
+
+
+def few_message(few: Any, size: int | None) -> str:
+    """Why a choice by one kernel call ended."""
+    return _MESSAGES[few.reason] if size is None else size_message(size, few.independent)
 
 
 def _hadamard_later(diagonal, family, size, value):
@@ -361,15 +363,16 @@ def _of_matrix(kernel, family, size, full):
     return choose_from(users, most, at_most(full) if size is None else EXACTLY)
 
 
-def described(kernel: Any, family: Any, items: Any, size: Any, message: Any, bound: Any = None) -> Any:
-    """Value, gains, bound and message of a set, in the order given."""
+def described(
+    kernel: Any, family: Any, items: Any, size: Any, message: Any, certificate: Certificate | None = None
+) -> dict[str, Any]:
+    """Value, gains, certificate (by Hadamard's bound if not given) and message of a set, in the order given."""
     gains = gains_in_order(kernel, items)
     value = float(gains.sum())
     if size is None:
         message = _with_count(message, items.size, family.most)
-    certificate = _hadamard_later(kernel.diagonal, lambda: family, size, value)
-    if bound is not None:
-        certificate = Certificate(max(bound, value))
+    if certificate is None:
+        certificate = _hadamard_later(kernel.diagonal, lambda: family, size, value)
     return {"value": value, "gains": gains, "certificate": certificate, "message": message}
 
 

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drsub_fast._records import Record
-from drsub_fast.discrete.dependence import SINGULAR, gain_floor
+from drsub_fast.claims.gate import least_bound
+from drsub_fast.discrete.dependence import SINGULAR, TINY, gain_floor
 from drsub_fast.result import Certificate
 
 
@@ -51,7 +52,7 @@ class MapResult(Record):
     @property
     def bound(self) -> float:
         """The proven upper bound."""
-        return self.certificate.read()
+        return least_bound(self.value, self.certificate.read())
 
     @property
     def ratio(self) -> float:
@@ -74,6 +75,10 @@ class MapResult(Record):
         return "\n".join(lines)
 
 
+#: Pivots below this part of L_ii may be rounding.
+_DOUBTFUL = 1e-6
+
+
 def log_det(kernel: Any, items: Any) -> float:
     """log det of the kernel's block of some items; 0 for none, -inf for a singular block."""
     return float(gains_in_order(kernel, items).sum())
@@ -87,6 +92,11 @@ def gains_in_order(kernel: Any, items: Any) -> NDArray[np.float64]:
     except np.linalg.LinAlgError:
         pivots = _eliminated(block)[1]
     least = gain_floor(block.diagonal(), SINGULAR)
+    if (pivots <= _DOUBTFUL * block.diagonal()).any():
+        # Rounding is small beside pivots in the order of the gains only: where one of them is none, the least is none.
+        order, by_gain_pivots = _eliminated(block, by_gain=True)
+        if (by_gain_pivots <= least[order]).any():
+            pivots[np.argmin(pivots / block.diagonal().clip(TINY))] = 0.0
     with np.errstate(divide="ignore"):
         return np.log(np.where(pivots > least, pivots, 0.0))
 

@@ -17,8 +17,10 @@ import scipy
 from numpy.typing import NDArray
 
 from drsub_fast.discrete.greedy import as_item_kernel
+from drsub_fast.discrete.item_set import log_det
 from drsub_fast.discrete.set_function import compiled_for, indicator, sparse_row
 from drsub_fast.discrete.swaps import improve_by_moves, resized
+from drsub_fast.engine.clock import require_time
 from drsub_fast.engine.jit import kernel
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import MaximaExtension
@@ -33,8 +35,19 @@ class Evaluations:
 
     def __init__(self, f: Objective) -> None:
         self.f, self.n_values = f, 0
+        self.kernel = as_item_kernel(f) if isinstance(f, Softmax) and f.unit_box else None
+
+    def set_value(self, items: Any) -> Any:
+        """f at the 0/1 vector of a set; -inf for items of a kernel that count as dependent."""
+        self.n_values += 1
+        if self.kernel is not None:
+            return log_det(self.kernel, np.asarray(items, dtype=np.int64))
+        if isinstance(self.f, MaximaExtension):
+            return self.f.set_value(items)
+        return self.value(indicator(items, self.f.n))
 
     def value_and_gradient(self, x: Any) -> Any:
+        require_time()
         self.n_values += 1
         value, grad = self.f.value_and_gradient(x)
         return (-np.inf if np.isnan(value) else value), grad
@@ -58,8 +71,8 @@ def improved(
     exchanges : bool, default True
         Otherwise the set is only brought to its size.
     """
-    if isinstance(g.f, Softmax) and g.f.unit_box:
-        kernel = as_item_kernel(g.f)
+    kernel = g.kernel
+    if kernel is not None:
         if size is not None:
             items = resized(kernel, family, items, size)
         return improve_by_moves(kernel, family, items, size) if exchanges else items

@@ -17,7 +17,8 @@ The value of a set is f at its 0/1 vector, where a multilinear or softmax extens
 `improve_set` adds, drops and exchanges single items while the value rises.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -25,13 +26,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_items, as_seed, as_vector, one_of
 from drsub_fast._records import Record
+from drsub_fast.claims.gate import least_bound
 from drsub_fast.discrete.moves import Evaluations, improved
 from drsub_fast.discrete.packing import as_packing, require_down_closed
 from drsub_fast.discrete.pipage import INTEGRAL, BetterEnd, RandomEnd, RisingEnd, can_pipage, pipage
 from drsub_fast.discrete.set_function import as_set_function, indicator
-from drsub_fast.discrete.set_greedy import lazy_choice
+from drsub_fast.discrete.set_greedy import bound_beside, lazy_choice
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import MaximaExtension, Multilinear
+from drsub_fast.result import Certificate
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.matching import MatchingPolytope
 from drsub_fast.sets.problem import require_problem
@@ -53,6 +56,11 @@ class RoundedSet(Record):
         f at the fractional point that was rounded; NaN if there was none.
     n_values : int
         How often f was evaluated, at a point or for an item's gain.
+    message : str
+        How the set was found.
+    bound : float
+        Proven upper bound on f over all sets that were allowed, infinite where f is not known to be submodular;
+        computed when it is first read.
 
     Examples
     --------
@@ -67,6 +75,12 @@ class RoundedSet(Record):
     value: float
     fractional_value: float
     n_values: int
+    message: str
+    certificate: Certificate = field(repr=False)
+
+    @property
+    def bound(self) -> float:
+        return least_bound(self.value, self.certificate.read())
 
     @property
     def lost(self) -> float:
@@ -136,15 +150,22 @@ def round_solution(
     x = np.clip(x, 0.0, 1.0)
     g = Evaluations(f)
     fractional_value = g.value(x)
-    if method == "pipage" or (method == "auto" and can_pipage(P)):
+    if method == "auto":
+        method = "pipage" if can_pipage(P) else "threshold"
+        fills = size is None and family.is_weighted
+    else:
+        fills = False
+    if method == "pipage":
         items = _fitting(family, _by_pipage(g, P, x), x)
-    elif method in ("auto", "threshold"):
+    elif method == "threshold":
         items = _by_threshold(g, family, x)
     else:
         items = _best_draw(g, P, family, x, as_count(n_draws, "n_draws", lower=1), np.random.default_rng(as_seed(seed)))
-    if method == "auto" and size is None and family.is_weighted:
+    message = f"the point was rounded by {method}"
+    if fills:
         items = _filled(g, family, items)
-    return _finished(g, family, items, size, improve, fractional_value)
+        message += ", or a greedy choice was better"
+    return _finished(g, family, items, size, improve, fractional_value, message)
 
 
 def improve_set(f: Objective, P: FeasibleSet, items: ArrayLike, *, size: int | None = None) -> "RoundedSet":
@@ -189,15 +210,20 @@ def improve_set(f: Objective, P: FeasibleSet, items: ArrayLike, *, size: int | N
         raise ValueError(f"item {values[counts > 1][0]} is given twice")
     if not P.contains(chosen):
         raise ValueError(f"the items are not in {P!r}: {P.violation(chosen)}")
-    return _finished(Evaluations(f), family, np.flatnonzero(chosen), size, True, np.nan)
+    return _finished(Evaluations(f), family, np.flatnonzero(chosen), size, True, np.nan, "the set that was given")
 
 
-def _finished(g, family, items, size, improve, fractional_value):
+def _finished(g, family, items, size, improve, fractional_value, message):
+    if improve:
+        message += "; no single move betters it"
     if improve or (size is not None and items.size != size):
         items = improved(g, family, items, size, exchanges=improve)
     items = np.sort(items)
-    value = g.f.set_value(items) if isinstance(g.f, MaximaExtension) else g.value(indicator(items, family.n))
-    return RoundedSet(items, value, fractional_value, g.n_values)
+    value = g.set_value(items)
+    if not value < np.inf:
+        raise ValueError(f"f of the {items.size} items is {value}: no set function has that value")
+    certificate = Certificate(np.inf, partial(bound_beside, g.f, family, size, items))
+    return RoundedSet(items, value, fractional_value, g.n_values, message, certificate)
 
 
 def _fitting(family, items, x):
@@ -239,7 +265,7 @@ class _Embedded(Evaluations):
 def _by_threshold(g, family, x):
     """The best set among those met while items join by decreasing x."""
     chosen, load = np.zeros(family.n), family.no_load()
-    best, best_value, count = chosen.copy(), g.value(chosen), 0
+    best, best_value, count = chosen.copy(), g.set_value([]), 0
     for j in np.argsort(-x, kind="stable"):
         if x[j] <= INTEGRAL or count == family.most:
             break
@@ -248,7 +274,7 @@ def _by_threshold(g, family, x):
         chosen[j] = 1.0
         count += 1
         family.add(load, j)
-        value = g.value(chosen)
+        value = g.set_value(np.flatnonzero(chosen))
         if value > best_value:
             best, best_value = chosen.copy(), value
     return np.flatnonzero(best)
@@ -262,7 +288,7 @@ def _best_draw(g, P, family, x, n_draws, rng):
             chosen = indicator(_fitting(family, np.flatnonzero(pipage(P, x, RandomEnd(rng))), x), family.n)
         else:
             chosen = _independent_draw(family, x, rng)
-        value = g.value(chosen)
+        value = g.set_value(np.flatnonzero(chosen))
         if value > best_value:
             best, best_value = chosen, value
     return np.flatnonzero(best)

@@ -29,13 +29,14 @@ from numpy.typing import NDArray
 from drsub_fast._checks import as_real, as_seed
 from drsub_fast._records import Record
 from drsub_fast.claims.gate import least_bound
+from drsub_fast.claims.premises import property_holds
 from drsub_fast.discrete.bounds import log_det_bound
 from drsub_fast.discrete.moves import Evaluations, improved
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.discrete.set_function import DeterminantFunction, as_set_function
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
-from drsub_fast.result import Guarantee
+from drsub_fast.result import Certificate, Guarantee
 from drsub_fast.sets.base import FeasibleSet
 
 #: Rounds in which the items that the bound rests on are evaluated anew.
@@ -55,7 +56,7 @@ class GreedySet(Record):
     gains : ndarray
         What each item added.
     bound : float
-        Proven upper bound on F over all sets that were allowed, if F is submodular.
+        Proven upper bound on F over all sets that were allowed, if F is submodular; computed when it is first read.
     guarantee : Guarantee
         What the greedy choice promises ahead, and whether its premise is known to hold.
     n_values : int
@@ -74,10 +75,14 @@ class GreedySet(Record):
     items: NDArray[np.int64]
     value: float
     gains: NDArray[np.float64]
-    bound: float
+    certificate: Certificate = field(repr=False)
     guarantee: Guarantee = field(repr=False)
     n_values: int
     message: str
+
+    @property
+    def bound(self) -> float:
+        return least_bound(self.value, self.certificate.read())
 
     @property
     def ratio(self) -> float:
@@ -166,8 +171,13 @@ def greedy(
     items, gains = np.array(best.items, np.int64), np.array(best.gains, np.float64)
     n_values = function.n_values
 
-    bound = least_bound(best.value, *(set_bound(function, family, size, choice, monotone) for choice in choices))
-    return GreedySet(items, float(best.value), gains, bound, guarantee, n_values, best.message)
+    submodular = not isinstance(F, Objective) or property_holds(F, "dr_submodular", np.zeros(F.n), np.ones(F.n))
+
+    def bound():
+        return min(set_bound(function, family, size, choice, monotone) for choice in choices)
+
+    certificate = Certificate(math.inf, bound if submodular not in (False, None) else None)
+    return GreedySet(items, float(best.value), gains, certificate, guarantee, n_values, best.message)
 
 
 class _Choice:
@@ -319,6 +329,16 @@ def set_bound(function: Any, family: Any, size: int | None, choice: "_Choice", m
         return float(at_start)
     at_end = choice.value - ends[inside].sum() + most(np.where(inside, ends, choice.last))[0]
     return float(min(at_start, at_end) + 1e-12 * abs(choice.value))
+
+
+def bound_beside(f: Objective, family: Any, size: int | None, items: NDArray[np.int64]) -> float:
+    """`set_bound` at any set of the family; infinite where f is not known to be submodular."""
+    ones = np.ones(f.n)
+    if property_holds(f, "dr_submodular", np.zeros(f.n), ones) in (False, None):
+        return math.inf
+    function = as_set_function(f)
+    choice = lazy_choice(function, family, size=len(items), start=items.tolist())
+    return set_bound(function, family, size, choice, f.monotone_on(ones))
 
 
 def _guarantee(family, epsilon, monotone, start):

@@ -120,6 +120,8 @@ class HighsOracle:
     sizes : ndarray, shape (n,), optional
         How large each variable can be over the rows and bounds; 0 for one that is 0 throughout. By default the larger
         of its bounds.
+    inside : ndarray, shape (n,), optional
+        A point of the set, as in `move_into_rows`.
 
     Attributes
     ----------
@@ -152,8 +154,10 @@ class HighsOracle:
         row_lower: NDArray[np.float64] | None = None,
         lower: NDArray[np.float64] | None = None,
         sizes: NDArray[np.float64] | None = None,
+        inside: NDArray[np.float64] | None = None,
     ) -> None:
         self._m, self._n = m, n = A.shape
+        self._inside = inside
         self._A = A.tocsr() if scipy.sparse.issparse(A) else A
         self._b = np.asarray(b, dtype=np.float64)
         self._lower = np.zeros(n) if lower is None else np.array(lower, dtype=np.float64)
@@ -273,7 +277,9 @@ class HighsOracle:
         if self._is_down_closed:
             return shrink_into_rows(v, self._A, self._b)
         try:
-            return move_into_rows(v, self._A, self._b, self._row_lower, self.upper, self._lower, self._sizes)
+            return move_into_rows(
+                v, self._A, self._b, self._row_lower, self.upper, self._lower, self._sizes, self._inside
+            )
         except OracleError:
             if not self._by_steps:
                 raise

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from drsub_fast.engine.clock import OutOfTime, thread_time_left
 from drsub_fast.errors import OracleError
-from drsub_fast.lp.rows import PRECISION, breaches, move_into_rows, powers_of_two, shrink_into_rows
+from drsub_fast.lp.rows import PRECISION, breaches, move_into_rows, powers_of_two, shrink_into_rows, towards
 
 #: What DAQP takes for an absent bound, and how it marks a row that must stay active.
 _UNBOUNDED, _EQUATION = 1e30, 5
@@ -46,6 +46,7 @@ def project_onto_rows(
     row_lower: NDArray[np.float64] | None = None,
     lower: NDArray[np.float64] | None = None,
     sizes: NDArray[np.float64] | None = None,
+    inside: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """The point of {x : row_lower <= A x <= row_upper, lower <= x <= upper} closest to y.
 
@@ -62,6 +63,8 @@ def project_onto_rows(
         sides must be >= 0: the set is down-closed.
     sizes : ndarray, shape (n,), optional
         How large each variable can be over the set; by default the larger of its bounds.
+    inside : ndarray, shape (n,), optional
+        A point of the set. Where the set is hardly wider than rounding, the answer is on the way from it to y.
 
     Returns
     -------
@@ -99,11 +102,13 @@ def project_onto_rows(
             break
     if flag >= 1 and breaches(A, x, row_upper, row_lower).max(initial=0.0) > PRECISION:
         x, flag = _nearest(x, A, *sides, powers_of_two(sizes), 1.0)
+    if flag < 1 and inside is not None:
+        return towards(np.clip(y, lower, upper), inside, A, row_upper, row_lower)
     if flag < 1:
         raise OracleError(f"the projection's quadratic program ended with DAQP's exit flag {flag}", str(flag))
     if is_down_closed:
         return shrink_into_rows(x, A, row_upper)
-    return move_into_rows(x, A, *sides, sizes)
+    return move_into_rows(x, A, *sides, sizes, inside)
 
 
 def _nearest(y, A, row_upper, row_lower, upper, lower, scale, most):

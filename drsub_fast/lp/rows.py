@@ -99,12 +99,14 @@ def shrink_into_rows(x: Any, A: Any, b: Any) -> NDArray[np.float64]:
 
 
 def move_into_rows(
-    x: Any, A: Any, row_upper: Any, row_lower: Any, upper: Any, lower: Any, sizes: Any
+    x: Any, A: Any, row_upper: Any, row_lower: Any, upper: Any, lower: Any, sizes: Any, inside: Any = None
 ) -> NDArray[np.float64]:
     """x, hardly outside {row_lower <= A x <= row_upper, lower <= x <= upper}, moved inside.
 
     Entries at a bound stay there; the others move by the least part of their distance to it that mends the broken rows
-    and leaves tight ones as they are. ``sizes`` (n,) are the units of the variables.
+    and leaves tight ones as they are. ``sizes`` (n,) are the units of the variables. Where that
+    mends nothing, as in a set hardly wider than rounding, the point nearest to x on the way to ``inside``, a point of
+    the set, if one is given.
 
     Returns
     -------
@@ -133,12 +135,25 @@ def move_into_rows(
             break
         best, worst = x, breach
     if not worst <= PRECISION:
+        if inside is not None and (inside <= upper).all():
+            return towards(best, inside, A, row_upper, row_lower, magnitude)
         raise OracleError(
             f"a row is broken by {worst:.1g} of its unit: the coefficients and bounds of the set span more than double "
             "precision holds; give bounds closer to what the rows allow, or rescale the variables",
             "Out of range",
         )
     return best
+
+
+def towards(x: Any, inside: Any, A: Any, row_upper: Any, row_lower: Any, magnitude: Any = None) -> NDArray[np.float64]:
+    """The point of the segment from ``inside``, where all rows hold, to x that is farthest and keeps them."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        point = inside + middle * (x - inside)
+        holds = breaches(A, point, row_upper, row_lower, magnitude).max(initial=0.0) <= PRECISION
+        low, high = (middle, high) if holds else (low, middle)
+    return inside + low * (x - inside)
 
 
 def _corrected(x, A, row_upper, row_lower, upper, lower, magnitude):

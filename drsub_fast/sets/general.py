@@ -145,14 +145,21 @@ class GeneralPolytope(FeasibleSet):
 
     def solver(self, upper: NDArray[np.float64], lmo: str = "auto") -> Any:
         return HighsOracle(
-            self._rows, self._row_upper, upper, row_lower=self._row_lower, lower=self._lower, sizes=self._sizes
-        )
+            self._rows, self._row_upper, upper, row_lower=self._row_lower, lower=self._lower, sizes=self._sizes,
+            inside=self._inside,
+        )  # fmt: skip
+
+    @property
+    def _inside(self):
+        """A point of the set, where one was found already."""
+        return None if self._first_vertex is None else self._first_vertex[1]
 
     def constraints_hold(self, x: NDArray[np.float64], tol: float) -> bool:
         return bool((breaches(self._rows, x, self._row_upper, self._row_lower) <= tol).all())
 
     def into_constraints(self, x: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
-        return move_into_rows(x, self._rows, self._row_upper, self._row_lower, upper, self._lower, self._sizes)
+        sides = self._row_upper, self._row_lower, upper, self._lower
+        return move_into_rows(x, self._rows, *sides, self._sizes, self._inside)
 
     def violation(self, x: NDArray[np.float64]) -> str:
         """Words for the row that x breaks most."""
@@ -239,7 +246,8 @@ class GeneralPolytope(FeasibleSet):
         return self.move_inside(oracle.maximize(np.append(np.zeros(n), -1.0), bound)[:n], upper)
 
     def project_by_solver(self, y: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
-        return project_onto_rows(y, self._rows, self._row_upper, upper, self._row_lower, self._lower, sizes=self._sizes)
+        sides = self._row_upper, upper, self._row_lower, self._lower
+        return project_onto_rows(y, self._rows, *sides, sizes=self._sizes, inside=self._inside)
 
 
 register_kind(

@@ -38,6 +38,10 @@ class PartitionMatroid(DisjointKnapsacks):
     """
 
     def __init__(self, groups: ArrayLike, capacities: ArrayLike, upper: ArrayLike = 1.0) -> None:
+        if np.asarray(groups).dtype.kind in "UST":
+            raise TypeError(
+                "groups are numbers from 0 on, not names: names, groups = np.unique(groups, return_inverse=True)"
+            )
         if np.shape(as_numbers(capacities, "capacities")) == ():
             groups = as_labels(groups, "groups")
             capacities = as_number_or_vector(capacities, "capacities", int(groups.max()) + 1)
