@@ -52,7 +52,7 @@ from drsub_fast.discrete.rounding import round_solution
 from drsub_fast.discrete.swaps import improve_by_moves, resized
 from drsub_fast.engine.clock import OutOfTime, last_moment, now, until
 from drsub_fast.methods import METHODS, maximize, options_of
-from drsub_fast.objectives.similarity import FeatureKernel
+from drsub_fast.objectives.similarity import FeatureKernel, MatrixKernel
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.result import Certificate, Result
 from drsub_fast.sets.base import FeasibleSet
@@ -191,7 +191,8 @@ def map_dpp(
         If not exactly one of ``L`` and ``features`` is given, neither ``constraint`` nor ``size``, or an option that
         does not exist.
     ValueError
-        For an asymmetric or indefinite L (`nearest_psd` helps), sizes that differ, or an unknown method.
+        For an asymmetric or indefinite L (`nearest_psd` helps; of more than 500 items, one that the choice shows to be
+        so), sizes that differ, or an unknown method.
     UnsupportedError
         For a set without packing rows.
 
@@ -214,6 +215,7 @@ def map_dpp(
     if method == "auto":
         pays = family.depth > 1 or family.is_weighted or family.nested
         method = "continuous" if options else "best" if pays and kernel.n <= _BEST_UP_TO else "greedy"
+    _require_semidefinite(kernel)
     if method == "exact" and kernel.n > MOST_ITEMS:
         raise ValueError(f"{kernel.n} items: method 'exact' takes at most {MOST_ITEMS}")
     end = last_moment(began, limit)
@@ -236,6 +238,19 @@ def map_dpp(
     )  # fmt: skip
 
 
+def _require_semidefinite(kernel):
+    """Raise ValueError for a matrix of moderate size that is not positive semidefinite: some ms at most."""
+    if isinstance(kernel, MatrixKernel) and kernel.n <= _BEST_UP_TO:
+        every = np.arange(kernel.n)
+        kernel.require_valid(every)
+        block = kernel.block(every, every)
+        block[every, every] += 1e-9 * block.diagonal().max()
+        try:
+            np.linalg.cholesky(block)
+        except np.linalg.LinAlgError:
+            kernel.factor()  # raises, but for rounding
+
+
 def _check_options(options, method):
     """Raise TypeError for an option that does not exist, and say how what is meant is given."""
     known = ()
@@ -248,7 +263,7 @@ def _check_options(options, method):
         if _MEANT.get(name) == "size":
             meant += f": size={options[name]!r} is exactly so many items, constraint={options[name]!r} at most so many"
         listed = f"; options of the continuous method: {', '.join(sorted(known))}" if known else ""
-        raise TypeError(f"map_dpp has no option {name!r} with the method {method!r}{meant}{listed}")
+        raise TypeError(f"map_dpp by the method {method!r} has no option {name}{meant}{listed}")
 
 
 class _Found(NamedTuple):
