@@ -110,17 +110,17 @@ class _TypeOfParts(AbstractTemplate):
             return signature(types.Tuple(views), *arguments)
 
 
-def _lengths(context, builder, shape, shape_type):
+def _lengths(context: Any, builder: Any, shape: Any, shape_type: Any) -> list[Any]:
     """The numbers of a shape, as sizes of arrays."""
+    pairs: Any = [(shape, shape_type)]
     if isinstance(shape_type, types.BaseTuple):
-        pairs = zip(cgutils.unpack_tuple(builder, shape), shape_type, strict=True)
-    else:
-        pairs = [(shape, shape_type)]
+        dimensions: Any = shape_type
+        pairs = zip(cgutils.unpack_tuple(builder, shape), dimensions, strict=True)
     return [context.cast(builder, value, integer, types.intp) for value, integer in pairs]
 
 
 @lower_builtin(split, types.Array, types.VarArg(types.Any))
-def _parts(context, builder, called, values):
+def _parts(context: Any, builder: Any, called: Any, values: Any) -> Any:
     given = make_array(called.args[0])(context, builder, values[0])
     start = context.get_constant(types.intp, 0)
     itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(called.args[0].dtype)))
@@ -163,7 +163,7 @@ def _prefetch(typingctx, array, place):
 @overload(prefetch)
 def _prefetch_in_kernels(array, place):
     def compiled(array, place):
-        _prefetch(array, place)
+        _prefetch(array, place)  # type: ignore[call-arg]  # Numba passes the typing context
 
     return compiled
 

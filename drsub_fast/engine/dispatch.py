@@ -8,10 +8,10 @@ solver.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from drsub_fast._checks import as_function, one_of
-from drsub_fast.engine.jit import outside, when_compiling
+from drsub_fast.engine.jit import GenericCall, outside, when_compiling
 from drsub_fast.errors import UnsupportedError
 
 
@@ -28,10 +28,10 @@ class Operation:
 
     def __init__(self, name: str, default: Callable[..., Any] | None = None) -> None:
         self.name: str = name
-        self.default: Any = default
-        self.table: dict[Any, Any] = {}
+        self.default = default
+        self.table: dict[Any, Callable[..., Any]] = {}
 
-    def lookup(self, cls: Any) -> Any:
+    def lookup(self, cls: Any) -> Callable[..., Any]:
         """The implementation for a parameter class."""
         implementation = self.table.get(cls, self.default)
         if implementation is None:
@@ -42,7 +42,7 @@ class Operation:
 _OPERATIONS: dict[str, Operation] = {}
 
 
-def operation(name: str, default: Callable[..., Any] | None = None) -> Any:
+def operation(name: str, default: Callable[..., Any] | None = None) -> GenericCall:
     """Make a generic operation: a function of ``(params, *args)`` for Python and for kernels.
 
     Its attribute ``table`` holds the implementations by class.
@@ -61,9 +61,10 @@ def operation(name: str, default: Callable[..., Any] | None = None) -> Any:
         return getattr(implementation, "interpreted", implementation)(params, *args)
 
     call.__name__ = call.__qualname__ = twin.__name__ = name
-    call.twin, call.table = twin, table.table
-    when_compiling(call, table.lookup)
-    return call
+    vars(call).update(twin=twin, table=table.table)
+    generic = cast(GenericCall, call)
+    when_compiling(generic, table.lookup)
+    return generic
 
 
 def kernels_of(params_class: Any) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class _Writer:
     def __init__(self):
         self.written = {}  # by id: (the object, which keeps its id, and its digest)
         self.above = []  # ids of the objects that are being described
-        self.attributes = ()  # names of attributes in the function that is
+        self.attributes: tuple[str, ...] = ()  # names of attributes in the function that is
 
     def add(self, digest, value):
         """Adds a value to a digest."""
@@ -261,6 +261,7 @@ def _names(code: types.CodeType) -> _Names:
 
 def _known_name(value: Any) -> str | None:
     """Name and version of a module, class or function of the standard library or an installed package; else None."""
+    module: str | None
     if isinstance(value, types.ModuleType):
         module, name = value.__name__, ""
     elif isinstance(value, np.ufunc):

@@ -37,10 +37,10 @@ floats = types.SimpleNamespace(
     **{name: _as_in_c(name, item) if callable(item) else item for name, item in vars(math).items() if name[0] != "_"}
 )
 
-_NAMESPACES = {}
+_NAMESPACES: dict[int, dict[str, Any]] = {}
 
 
-def twin(function: Any) -> Any:
+def twin(function: Any) -> types.FunctionType:
     """The twin of a function."""
     cells = function.__closure__
     if cells is not None:

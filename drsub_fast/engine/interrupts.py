@@ -8,10 +8,11 @@ as that takes, and waits for them by a queue that is written in C, where an inte
 
 import signal
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
 from contextlib import nullcontext, suppress
 from queue import SimpleQueue
+from types import FrameType
 from typing import Any
 
 #: Where the executors are defined whose `submit` returns at once. That of others may solve the task, or wait.
@@ -27,10 +28,11 @@ class uninterrupted:
 
     def __enter__(self) -> None:
         self._has_come = False
-        self._handler = None
+        self._handler: Callable[[int, FrameType | None], Any] | None = None
         if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
             with suppress(ValueError):  # in a host program another thread may be the one that gets signals
-                self._handler = signal.signal(signal.SIGINT, self._note)
+                handler = signal.signal(signal.SIGINT, self._note)
+                self._handler = handler if callable(handler) else None
 
     def _note(self, *_: Any) -> None:
         self._has_come = True
@@ -42,16 +44,17 @@ class uninterrupted:
                 self._handler(signal.SIGINT, None)
 
 
-def submit(executor: Executor, function: Any, *arguments: Any) -> Any:
+def submit(executor: Executor, function: Callable[..., Any], *arguments: Any) -> Future:
     """The future of a task."""
-    is_prompt = any(kind.__module__ in _PROMPT for kind in type(executor).__mro__)
+    is_prompt = any(cls.__module__ in _PROMPT for cls in type(executor).__mro__)
     with uninterrupted() if is_prompt else nullcontext():
         return executor.submit(function, *arguments)
 
 
 def wait_for(futures: Iterable[Future], at_least: int | None = None) -> None:
     """Returns once so many futures are done; all by default."""
-    futures, done = list(futures), SimpleQueue()
+    futures = list(futures)
+    done: SimpleQueue[Future] = SimpleQueue()
     with uninterrupted():
         for future in futures:
             future.add_done_callback(done.put)

@@ -20,7 +20,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from drsub_fast.engine import store, worth
 from drsub_fast.engine.clock import is_late, thread_time_left
@@ -54,7 +55,7 @@ _state = threading.local()
 _making = threading.RLock()
 
 
-def cache_folder() -> Any:
+def cache_folder() -> Path | None:
     """Where compiled kernels are stored; None where they are not."""
     return None if COMPILE == "never" else store.folders()[1]
 
@@ -288,11 +289,11 @@ class Kernel:
         Those of the package are known by its files, others by what they say: the kernel, and those that are registered
         for classes.
         """
-        others = [] if is_known(self.__module__) else [self]
+        others: list[Callable[..., Any]] = [] if is_known(self.__module__) else [self]
         for cls in sorted((cls for cls in classes if not is_known(cls.__module__)), key=repr):
             others += [call.table[cls] for call, _ in _operations if cls in call.table]
-        digests = list(map(known_fingerprint, others))
-        return None if None in digests else " ".join([store.source_digest(self.__module__), *digests])
+        digests = [digest for other in others if (digest := known_fingerprint(other)) is not None]
+        return None if len(digests) < len(others) else " ".join([store.source_digest(self.__module__), *digests])
 
     def file_name(self, form: str, text: str) -> str:
         """Name of the file that keeps its compiled code in a form, for a signature as text."""
@@ -307,7 +308,8 @@ class _Facts:
     """What is known of a kernel for arguments of certain types, as far as somebody asked."""
 
     def __init__(self, kernel: Kernel, types: Types) -> None:
-        self._kernel, self.name = kernel, None
+        self._kernel = kernel
+        self.name: str | None = None
         if types[:1] == (_AROUND,):
             keys = [key_of(code) if isinstance(code, int) else (code,) for code in types[1:] if code is not None]
         else:
@@ -327,8 +329,9 @@ class _Facts:
 
     @cached_property
     def is_stored(self) -> bool:
-        sources = None if self.name is None else self._kernel.sources(self._classes)
-        return sources is not None and store.holds(self.name, sources)
+        if self.name is None or (sources := self._kernel.sources(self._classes)) is None:
+            return False
+        return store.holds(self.name, sources)
 
 
 def kernel(
@@ -403,11 +406,20 @@ def _outside_where_needed(function):
     return call
 
 
+class GenericCall(Protocol):
+    """A generic operation as kernels call it: its implementations by class, and itself as plain Python."""
+
+    table: dict[Any, Callable[..., Any]]
+    twin: Callable[..., Any]
+
+    def __call__(self, params: Any, *args: Any) -> Any: ...
+
+
 #: Generic operations, and what finds an implementation for a class, for the engine.
-_operations: list[tuple[types.FunctionType, Callable[[Any], Any]]] = []
+_operations: list[tuple[GenericCall, Callable[[Any], Any]]] = []
 
 
-def when_compiling(call: types.FunctionType, lookup: Callable[[Any], Any]) -> None:
+def when_compiling(call: GenericCall, lookup: Callable[[Any], Any]) -> None:
     """Tells the engine, once there is one, of a generic operation; see `drsub_fast.engine.dispatch`."""
     _operations.append((call, lookup))
     if has_engine():

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import cache
-from types import FunctionType
 from typing import Any
 
 import llvmlite
@@ -34,7 +33,7 @@ from numba.np.numpy_support import as_dtype
 
 from drsub_fast.engine import store
 from drsub_fast.engine.compiled import CELLS, Signature, call_by_cell, cell_of
-from drsub_fast.engine.jit import Kernel, compiles_at_once
+from drsub_fast.engine.jit import GenericCall, Kernel, compiles_at_once
 from drsub_fast.engine.signatures import Key, classes_in, key_text
 from drsub_fast.errors import UnsupportedError
 
@@ -207,7 +206,8 @@ def _type_key(numba_type: Any) -> Key:
     if isinstance(numba_type, (numba.types.Number, numba.types.Boolean)):
         return str(numba_type)
     if isinstance(numba_type, numba.types.BaseTuple):
-        return getattr(numba_type, "instance_class", tuple), *map(_type_key, numba_type.types)
+        parts: Any = numba_type
+        return getattr(parts, "instance_class", tuple), *map(_type_key, parts.types)
     return "numba", numba_type
 
 
@@ -366,7 +366,7 @@ class _StandaloneFunction(CPUDispatcher):
     def _compile_for_args(self, *arguments):
         # Numba's dispatcher comes here for types that it has no code for, and calls what it gets.
         if compiles_at_once():
-            return super()._compile_for_args(*arguments)
+            return super()._compile_for_args(*arguments)  # type: ignore[misc]  # written in C
         return self._kernel.choose(arguments)
 
 
@@ -391,7 +391,7 @@ def compile(kernel: Kernel, arguments: Iterable[Any]) -> Callable[..., Any]:
     return result.entry_point
 
 
-def add_operation(call: FunctionType, lookup: Callable[[Any], Any]) -> None:
+def add_operation(call: GenericCall, lookup: Callable[[Any], Any]) -> None:
     """Makes a generic operation known to Numba: the implementation is called, no function in between is compiled."""
 
     class Template(AbstractTemplate):

@@ -11,7 +11,8 @@ from typing import Any
 
 def split(flat: Any, *shapes: Any) -> Any:
     """Views of a flat array, one after the other: of each shape, a number of entries or (rows, columns)."""
-    parts, start = (), 0
+    parts: tuple[Any, ...] = ()
+    start = 0
     for shape in shapes:
         size = math.prod(shape) if isinstance(shape, tuple) else shape
         parts += (flat[start : start + size].reshape(shape),)

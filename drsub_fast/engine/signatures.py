@@ -68,8 +68,8 @@ def key_text(key: Key) -> str | None:
     cls, *parts = key
     # A class that is made at run time says what it stands for, or None.
     name = cls.stamp if hasattr(cls, "stamp") else f"{cls.__module__}.{cls.__qualname__}"
-    texts = [key_text(part) for part in parts]
-    return None if name is None or None in texts else f"{name}({', '.join(texts)})"
+    texts = [text for part in parts if (text := key_text(part)) is not None]
+    return None if name is None or len(texts) < len(parts) else f"{name}({', '.join(texts)})"
 
 
 def classes_in(key: Key) -> set[type]:

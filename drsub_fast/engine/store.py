@@ -17,7 +17,6 @@ import sys
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 logger: logging.Logger = logging.getLogger("drsub_fast")
 
@@ -42,7 +41,7 @@ def _digest_of(place):
 
 
 @cache
-def source_digest(module: Any) -> Any:
+def source_digest(module: str) -> str:
     """Hash of the sources that a kernel of a module may link in, names included.
 
     They are the shared folders and the module's own folder, or the file itself where it stands beside the folders; for
@@ -91,7 +90,7 @@ def _is_private(folder):
 
 
 @cache
-def folders() -> Any:
+def folders() -> tuple[list[Path], Path | None]:
     """(folders to read from, folder to write to or None)."""
     readable = []
     for folder in _candidate_folders():
@@ -112,7 +111,7 @@ def folders() -> Any:
 
 
 @cache
-def processor() -> Any:
+def processor() -> str:
     """The processor's name and features, as far as the system tells, for the names of files."""
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -125,7 +124,7 @@ def processor() -> Any:
     return hashlib.sha256(f"{platform.machine()} {platform.processor()}".encode()).hexdigest()[:8]
 
 
-def file_name(module: Any, name: str, line: Any, form: Any, text: str) -> Any:
+def file_name(module: str, name: str, line: int, form: str, text: str) -> str:
     """Name of the file of one kernel for one signature."""
     version = f"{sys.implementation.cache_tag} {processor()}"
     key = hashlib.sha256(f"{form} {text} {version}".encode()).hexdigest()[:16]

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,11 +16,11 @@ _MOST_WORKERS = 4096
 
 _lock = threading.Lock()
 _inside = 0
-_limiter = None
-_controller = None
+_limiter: Any = None
+_controller: ThreadpoolController | None = None
 
 
-def worker_count(n_jobs: Any) -> Any:
+def worker_count(n_jobs: int | None) -> int:
     """Number of workers: ``n_jobs``, or for None and -1 the number of processors this process may use."""
     if n_jobs is None or n_jobs == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -28,7 +28,9 @@ def worker_count(n_jobs: Any) -> Any:
 
 
 @contextmanager
-def progress_bar(shown: Any, total: Any = None, done: Any = 0, unit: str = "problem") -> Generator[Any, None, None]:
+def progress_bar(
+    shown: bool, total: int | None = None, done: int = 0, unit: str = "problem"
+) -> Generator[Callable[[int], Any], None, None]:
     """A function that counts finished problems (or steps), and shows them on standard error if asked to."""
     if not as_flag(shown, "progress"):
         yield lambda count: None
@@ -40,7 +42,7 @@ def progress_bar(shown: Any, total: Any = None, done: Any = 0, unit: str = "prob
 
 
 @contextmanager
-def one_blas_thread() -> Generator[Any, None, None]:
+def one_blas_thread() -> Generator[None, None, None]:
     """Limits every BLAS of the process to one thread; the last of concurrent users restores what was set.
 
     Workers that each start BLAS threads of their own oversubscribe the processors, and the number of BLAS
@@ -62,7 +64,7 @@ def one_blas_thread() -> Generator[Any, None, None]:
                 with uninterrupted(), _lock:
                     is_inside = False
                     _inside -= 1
-                    if _inside == 0:
+                    if _inside == 0 and _limiter is not None:
                         _limiter.restore_original_limits()
                         _limiter = None
             except BaseException as error:  # Ctrl-C as the block began, or at its end

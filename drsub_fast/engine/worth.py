@@ -22,8 +22,8 @@ from drsub_fast.engine import store
 
 #: Processor seconds of compiling: of the least kernel, Numba's import included, and for each byte of bytecode that is
 #: linked in; with the seconds of `_slowness`'s loop on the same machine. A loop over a polytope has 30,000 to 40,000
-#: bytes. Measured by `first_solve_` of `bench/startup.py`, for single solves of quadratics over boxes and polytopes.
-LEAST, _PER_BYTE, _LOOP = 0.8, 2.5e-4, 0.0038
+#: bytes, over a box 7,000. `drsub-fast warmup` measures seconds and sizes, and leaves them in the record.
+LEAST, _PER_BYTE, _LOOP = 0.6, 2.0e-4, 0.0038
 
 #: Seconds that are written down at a time, for processes that are ended from outside; and bytes of the file from which
 #: on it is written anew, with one line a kernel.
