@@ -3,17 +3,15 @@
 import argparse
 import importlib.util
 import os
-import subprocess
 import sys
 import time
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from drsub_fast.cli import INTERRUPTED
-from drsub_fast.engine.jit import cache_folder
 from drsub_fast.experiments import choices, debates, digits, synthetic
 from drsub_fast.instances import EXTRA_FAMILIES, FAMILIES, PAPER_REPEATS, PAPER_ROWS, PAPER_SIZES
 from drsub_fast.methods import METHODS
@@ -71,7 +69,7 @@ def add_arguments(parser: Any) -> None:
         help="two repeats of n = 8, 12 and 16, function values; so few that curves may change places",
     )
     parser.add_argument("--out", type=Path, default=Path("drsub-fast-paper"), metavar="DIR", help="where files go")
-    parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N", help="threads")
+    parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N", help="processes")
     parser.add_argument(
         "--global", dest="global_optimum", action=argparse.BooleanOptionalAction, default=None,
         help="measure quadratics against their global maximum, as the paper does (default, save with --quick)",
@@ -115,36 +113,34 @@ def _run_synthetic(args, families):
     names = args.methods or [*synthetic.PAPER_METHODS, *(() if args.quick else synthetic.EXTRA_METHODS)]
     methods = synthetic.method_options(names)
     global_optimum = not args.quick if args.global_optimum is None else args.global_optimum
-    total = len(families) * len(PAPER_ROWS) * repeats * len(sizes)
-    began, written, n_done, interrupted = time.perf_counter(), [], 0, False
-    with (
-        _compiling_ahead(families, names, args.jobs) as ready,
-        tqdm(total=total, unit="instance", disable=None, leave=False) as bar,
-    ):
-        for family in families:
-            bar.set_description(f"{family} (a first run compiles its kernels)")
-            path, rows = args.out / f"{family}.csv", []
-            with path.open("w", newline="", encoding="utf-8") as stream:
-                synthetic.write_rows(stream, [], header=True)
-                runs = synthetic.run_family(family, repeats, sizes, methods, global_optimum, args.jobs)
-                try:
-                    ready(family)
-                    with closing(runs):
-                        for new in runs:
-                            synthetic.write_rows(stream, new)
-                            rows += new
-                            n_done += 1
-                            bar.set_description(family)
-                            bar.update()
-                except KeyboardInterrupt:
-                    interrupted = True
-            written.append(path)
-            if rows:
-                bar.write(synthetic.format_table(rows) + "\n", file=sys.stdout)
-                written += _draw(rows, args.out, family)
-            if interrupted:
-                break
-    print(f"{n_done} of {total} instances in {time.perf_counter() - began:.1f} s")
+    count = len(PAPER_ROWS) * repeats * len(sizes)
+    began, interrupted, rows = time.perf_counter(), False, {family: [] for family in families}
+    paths = {family: args.out / f"{family}.csv" for family in families}
+    runs = synthetic.run_families(families, repeats, sizes, methods, global_optimum, args.jobs)
+    with ExitStack() as stack, tqdm(total=count * len(families), unit="instance", disable=None, leave=False) as bar:
+        streams, shown = {}, 0
+        try:
+            stack.enter_context(closing(runs))
+            for new in runs:
+                family = new[0].family
+                is_first = family not in streams
+                if is_first:
+                    streams[family] = stack.enter_context(paths[family].open("w", newline="", encoding="utf-8"))
+                synthetic.write_rows(streams[family], new, header=is_first)
+                rows[family] += new
+                bar.set_description(family)
+                bar.update()
+                while shown < len(families) and len(rows[families[shown]]) == count * len(methods):
+                    bar.write(synthetic.format_table(rows[families[shown]]) + "\n", file=sys.stdout)
+                    shown += 1
+        except KeyboardInterrupt:
+            interrupted = True
+    for family in families[shown:]:
+        if rows[family]:
+            print(synthetic.format_table(rows[family]) + "\n")
+    written = [path for family in streams for path in (paths[family], *_draw(rows[family], args.out, family))]
+    n_done = sum(map(len, rows.values())) // len(methods)
+    print(f"{n_done} of {count * len(families)} instances in {time.perf_counter() - began:.1f} s")
     print(f"files in {args.out}: {', '.join(path.name for path in written)}")
     if importlib.util.find_spec("matplotlib") is None:
         print("for figures install matplotlib: pip install 'drsub_fast[plot]', in a checkout '.[plot]'")
@@ -154,30 +150,9 @@ def _run_synthetic(args, families):
     return 0
 
 
-@contextmanager
-def _compiling_ahead(families, names, n_jobs):
-    """Fills the kernel cache for the softmax families in another process while the quadratics run.
-
-    A first run spends most of its time in the compiler, which serves one thread at a time. Yields a
-    function that waits until the kernels of a family are ready.
-    """
-    kinds = [synthetic.has_optimum(family) for family in families]
-    if cache_folder() is None or n_jobs == 1 or all(kinds) or not kinds[0]:
-        yield lambda family: None
-        return
-    first = families[kinds.index(False)]
-    code = f"from drsub_fast.experiments.synthetic import warm_up; warm_up({first!r}, {names!r})"
-    compiler = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield lambda family: None if synthetic.has_optimum(family) else compiler.wait()
-    finally:
-        compiler.terminate()
-        compiler.wait()
-
-
 def _draw(rows, folder, name):
-    """Writes the figure if matplotlib is there; returns the paths."""
-    if importlib.util.find_spec("matplotlib") is None:
+    """Writes the figure if there are rows and matplotlib is there; returns the paths."""
+    if not rows or importlib.util.find_spec("matplotlib") is None:
         return []
     from drsub_fast.experiments.synthetic_figures import draw_experiment, save_figure
 

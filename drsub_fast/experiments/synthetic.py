@@ -7,15 +7,18 @@ extensions by their value.
 """
 
 import csv
+import signal
 import statistics
-from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, deque
+from collections.abc import Generator, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from threadpoolctl import threadpool_limits
-
-from drsub_fast.engine.interrupts import result_of, uninterrupted
+from drsub_fast.engine.interrupts import result_of, submit, uninterrupted
+from drsub_fast.engine.threads import one_blas_thread
+from drsub_fast.engine.worth import series
 from drsub_fast.instances import nonnegative_constant, paper_instances
 from drsub_fast.methods import maximize
 from drsub_fast.objectives.quadratic import Quadratic
@@ -100,32 +103,63 @@ def run_instance(instance: Any, methods: dict[str, Any] = PAPER_METHODS, global_
     return rows
 
 
-def run_family(
-    family: Any, repeats: Any, sizes: Any, methods: Any = PAPER_METHODS, global_optimum: bool = True, n_jobs: Any = 1
-) -> Generator[Any, None, None]:
-    """Runs a family in ``n_jobs`` threads; yields the rows of one instance, in the order in which they are finished."""
-    executor = ThreadPoolExecutor(n_jobs)
-    try:
-        with threadpool_limits(1):
-            finished, count = SimpleQueue(), 0
-            for instance in paper_instances(family, repeats, sizes):
-                with uninterrupted():
-                    future = executor.submit(run_instance, instance, methods, global_optimum)
-                    future.add_done_callback(finished.put)
-                count += 1
-            for _ in range(count):
-                yield result_of(finished.get())
-    finally:
-        executor.shutdown(wait=False, cancel_futures=True)
+#: In a worker: the instances of each family, of which it knows how many are on their way.
+_series: dict[str, series] = {}
 
 
-def warm_up(family: Any, names: Any) -> None:
-    """Runs one small instance by the methods, which compiles their kernels into the cache.
+def _solve(instance, methods, global_optimum, left):
+    """The rows of an instance, of whose family this process will get about ``left`` more."""
+    following = _series.setdefault(instance.family, series(left + 1))
+    with one_blas_thread(), following:
+        following.begin_next()
+        following.left = left
+        return run_instance(instance, methods, global_optimum)
 
-    HiGHS answers, so that the simplex, the same for all families, is left to the process that needs it first.
+
+def run_families(
+    families: Iterable[str],
+    repeats: int,
+    sizes: Sequence[int],
+    methods: dict[str, Any] = PAPER_METHODS,
+    global_optimum: bool = True,
+    n_jobs: int = 1,
+) -> Generator[list[Row], None, None]:
+    """Runs families in ``n_jobs`` processes; yields the rows of one instance, in the order in which they are finished.
+
+    Every other process begins with the last family, so that no two compile the same kernels at once.
     """
-    methods = {name: options | {"lmo": "highs"} for name, options in method_options(names).items()}
-    run_instance(next(paper_instances(family, repeats=1)), methods)
+    tasks = deque(instance for family in families for instance in paper_instances(family, repeats, sizes))
+    left = Counter(instance.family for instance in tasks)
+
+    def following(from_end):
+        instance = tasks.pop() if from_end else tasks.popleft()
+        left[instance.family] -= 1
+        return instance, methods, global_optimum, left[instance.family] // n_jobs
+
+    if n_jobs == 1:
+        while tasks:
+            yield _solve(*following(False))
+        return
+    context, finished = get_context("spawn"), SimpleQueue()
+    workers = [ProcessPoolExecutor(1, context, signal.signal, (signal.SIGINT, signal.SIG_DFL)) for _ in range(n_jobs)]
+
+    def begin(k):
+        future = submit(workers[k], _solve, *following(k % 2 == 1))
+        with uninterrupted():
+            future.add_done_callback(lambda done: finished.put((k, done)))
+
+    try:
+        total = len(tasks)
+        for k in range(min(2 * n_jobs, total)):  # one in work, one waiting
+            begin(k % n_jobs)
+        for _ in range(total):
+            k, done = finished.get()
+            if tasks:
+                begin(k)
+            yield result_of(done)
+    finally:
+        for worker in workers:
+            worker.shutdown(wait=False, cancel_futures=True)
 
 
 def write_rows(stream: Any, rows: Any, header: bool = False) -> None:

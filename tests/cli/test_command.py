@@ -51,7 +51,7 @@ def test_paper_writes_table_csv_and_figures(tmp_path, capsys):
 )
 def test_multi_start_is_an_extra_curve_save_in_a_quick_run(tmp_path, monkeypatch, options, methods):
     asked = []
-    monkeypatch.setattr(synthetic, "run_family", lambda *args: asked.append(list(args[3])) or (row for row in ()))
+    monkeypatch.setattr(synthetic, "run_families", lambda *args: asked.append(list(args[3])) or (row for row in ()))
     assert main(["paper", "--families", "1", "--out", str(tmp_path), *options]) == 0
     assert asked == [methods]
 

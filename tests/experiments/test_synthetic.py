@@ -41,13 +41,15 @@ def test_softmax_and_no_global_are_scored_by_value():
         assert answer.value == ds.nonmonotone_frank_wolfe(instance.f, instance.P, max_iter=20).value
 
 
-def test_threads_give_the_same_rows():
+def test_processes_give_the_same_rows():
+    families = ("quadratic-uniform", "softmax-uniform")
+
     def values(n_jobs):
-        runs = synthetic.run_family("quadratic-uniform", 2, (8,), FAST, global_optimum=False, n_jobs=n_jobs)
-        return sorted((r.m, r.repeat, r.value) for rows in runs for r in rows)
+        runs = synthetic.run_families(families, 2, (8,), FAST, global_optimum=False, n_jobs=n_jobs)
+        return sorted((r.family, r.m, r.repeat, r.value) for rows in runs for r in rows)
 
     assert values(1) == values(3)
-    assert len(values(1)) == 6
+    assert len(values(1)) == 12
 
 
 def test_summary_is_mean_and_sample_deviation():
