@@ -8,8 +8,9 @@ The program needs the extra ``rivals``; what is not installed is left out.
 import time
 
 import drsub_fast as ds
-from drsub_fast.experiments.choices import plain_greedy, random_items
-from drsub_fast.experiments.peers import SELECTION, installed, missing
+from drsub_fast.engine.jit import compiling
+from drsub_fast.experiments.choices import plain_greedy, random_items, service_ways
+from drsub_fast.experiments.peers import CHOICE, SELECTION, installed, missing
 from drsub_fast.experiments.speed_table import similarities
 
 IMPLS = ["reference", "fast"]
@@ -29,6 +30,25 @@ class GreedyMap:
             plain_greedy(self.features, self.quality, 20)
         else:
             ds.greedy_map(features=self.features, quality=self.quality, size=20)
+
+
+class Service:
+    """k of n items for each of 64 users: numpy, pyversity, `greedy_map`, `greedy_map_stacked`."""
+
+    params = (["numpy's greedy", *(peer.name for peer in CHOICE), "greedy_map", "greedy_map_stacked"], [50, 200, 1000])
+    param_names = ("impl", "n")
+
+    def setup(self, impl, n):
+        rank, k = {50: (16, 5), 200: (64, 10), 1000: (64, 20)}[n]
+        ways = service_ways(n, rank, k, users=64)
+        if impl not in ways:
+            raise NotImplementedError
+        self.choose = ways[impl]
+        with compiling():
+            self.choose()
+
+    def time_users(self, impl, n):
+        self.choose()
 
 
 class MapDPP:

@@ -7,7 +7,8 @@ chosen, `map_dpp`, and two-phase Frank-Wolfe with rounding and single moves, up 
 
 import importlib.util
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drsub_fast._checks import as_count
+from drsub_fast.batch.choices import greedy_map_stacked
 from drsub_fast.discrete.greedy import greedy_map
 from drsub_fast.discrete.map_dpp import map_dpp
 from drsub_fast.engine.jit import compiling
 from drsub_fast.errors import needing
+from drsub_fast.experiments.peers import CHOICE, installed
 
 #: Sizes of the random problems, their features and the items to choose.
 SIZES, RANK, CHOSEN = (1000, 3000, 10_000, 30_000, 100_000), 64, 20
@@ -46,6 +49,11 @@ def random_items(n: int, rank: Any = RANK, seed: int = 0) -> Any:
 
 def plain_greedy(features: Any, quality: Any, k: Any) -> Any:
     """Greedy choice of k items in numpy, every gain brought up to date at every step; log det of the set."""
+    return plain_choice(features, quality, k)[1]
+
+
+def plain_choice(features: Any, quality: Any, k: int) -> tuple[list[int], float]:
+    """The items of `plain_greedy` in their order, and log det of the set."""
     B = quality[:, None] * features
     squared, C, items, value = np.einsum("ij,ij->i", B, B), np.zeros((k, len(B))), [], 0.0
     for t in range(k):
@@ -55,7 +63,25 @@ def plain_greedy(features: Any, quality: Any, k: Any) -> Any:
         C[t] = (B @ B[j] - C[:t, j] @ C[:t]) / np.sqrt(squared[j])
         squared -= C[t] ** 2
         squared[items] = -np.inf
-    return value
+    return items, float(value)
+
+
+def service_ways(n: int, rank: int, k: int, users: int) -> dict[str, Callable[[], Any]]:
+    """Ways to k of n items for each of some users: numpy, others that are installed, ours one by one and as a stack.
+
+    Each returns the items of all users.
+    """
+    drawn = [random_items(n, rank, seed) for seed in range(users)]
+    features, quality = np.array([V for V, _ in drawn]), np.array([q for _, q in drawn])
+    rivals = {peer.name: [peer.make(V, q, k) for V, q in drawn] for peer in installed(CHOICE)}
+    return {
+        "numpy's greedy": lambda: [plain_choice(V, q, k)[0] for V, q in drawn],
+        **{name: partial(lambda calls: [call() for call in calls], calls) for name, calls in rivals.items()},
+        "greedy_map": lambda: [greedy_map(features=V, quality=q, size=k).items.tolist() for V, q in drawn],
+        "greedy_map_stacked": lambda: greedy_map_stacked(
+            features=features, quality=quality, size=k, n_jobs=1
+        ).items.tolist(),
+    }
 
 
 def races(sizes: Iterable[int] = SIZES, k: int = CHOSEN, continuous_up_to: int = CONTINUOUS_UP_TO) -> Iterator[Any]:

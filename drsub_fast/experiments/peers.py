@@ -233,6 +233,15 @@ def apricot(W: NDArray[np.float64], k: int) -> Callable[[], float]:
     return lambda: facility_value(W, FacilityLocationSelection(k, metric="precomputed").fit(W).ranking)
 
 
+def pyversity(features: NDArray[np.float64], quality: NDArray[np.float64], k: int) -> Callable[[], Any]:
+    """Greedy choice by pyversity, in single precision, with the same kernel up to a factor; returns the items."""
+    from pyversity import diversify
+
+    scores = np.log(quality)
+    diversity = 1.0 - scores.std()  # the package takes standardised scores to this part
+    return lambda: diversify(features, scores, k, strategy="dpp", diversity=diversity).indices.tolist()
+
+
 def lazy_greedy_in_numpy(W: NDArray[np.float64], k: int) -> Callable[[], float]:
     """Facility location by lazy greedy in numpy; returns the value."""
 
@@ -273,6 +282,10 @@ SELECTION = (
 )
 
 
+#: Ways to the items of one user.
+CHOICE = (Peer("pyversity", "pyversity", "rivals", pyversity),)
+
+
 def installed(peers: tuple[Peer, ...]) -> list[Peer]:
     """Those that can be run here, in their order."""
     return [peer for peer in peers if peer.is_installed]
@@ -280,7 +293,7 @@ def installed(peers: tuple[Peer, ...]) -> list[Peer]:
 
 def missing() -> str:
     """Names those that are left out, and how to install them; empty where there are none."""
-    absent = [peer for peer in (*LOCAL, *GLOBAL, *SELECTION) if not peer.is_installed]
+    absent = [peer for peer in (*LOCAL, *GLOBAL, *SELECTION, *CHOICE) if not peer.is_installed]
     if not absent:
         return ""
     extras = ",".join(sorted({str(peer.extra) for peer in absent}))

@@ -20,7 +20,7 @@ from drsub_fast import reference
 from drsub_fast.discrete.greedy import greedy_map
 from drsub_fast.discrete.set_greedy import greedy
 from drsub_fast.engine.jit import kernel
-from drsub_fast.experiments.choices import plain_greedy, random_items
+from drsub_fast.experiments.choices import plain_greedy, random_items, service_ways
 from drsub_fast.experiments.peers import (
     GLOBAL,
     LOCAL,
@@ -224,6 +224,20 @@ def greedy_map_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
         )  # fmt: skip
 
 
+def service_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+    """k of n items for each of 64 users, seconds a user."""
+    for n, rank, k in sizes:
+        ways = service_ways(n, rank, k, users=64)
+        seconds_of = dict(zip(ways, interleaved_medians(list(ways.values()), seconds), strict=True))
+        found = {name: run() for name, run in ways.items()}
+        for ours in ("greedy_map", "greedy_map_stacked"):
+            for theirs in ways:
+                if theirs not in ("greedy_map", "greedy_map_stacked"):
+                    same = np.mean([a == b for a, b in zip(found[ours], found[theirs], strict=True)])
+                    times = seconds_of[theirs] / 64, seconds_of[ours] / 64
+                    yield Row(ours, f"{k} of {n}, rank {rank}", theirs, *times, f"same items {same:.0%}")
+
+
 def sparse_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
     """Quadratics with some 11 entries a row over a budget of n / 20."""
     for n in sizes:
@@ -313,6 +327,7 @@ def table(quick: bool = False) -> Generator[Any, None, None]:
         yield from softmax_gap_rows([16, 128], seconds)
         yield from global_rows([(8, 4)] + ([] if quick else [(12, 6), (16, 8)]), seconds)
         yield from selection_rows([(1000, 20)] + ([] if quick else [(3000, 50)]), seconds)
+        yield from service_rows([(50, 16, 5), (100, 32, 10), (200, 64, 10), (500, 64, 20), (1000, 64, 20)], seconds)
         yield from greedy_map_rows([(10_000, 64, 20)] if quick else [(100_000, 200, 100)], seconds)
         yield from sparse_rows([10_000] if quick else [100_000], seconds)
         yield from warm_rows(sizes, seconds)

@@ -19,6 +19,7 @@ def test_rows_compare_equal_values():
         *speed_table.global_rows([(4, 2)], seconds=0.0),
         *speed_table.selection_rows([(12, 3)], seconds=0.0),
         *speed_table.greedy_map_rows([(12, 5, 3)], seconds=0.0),
+        *speed_table.service_rows([(9, 5, 3)], seconds=0.0),
         *speed_table.sparse_rows([40], seconds=0.0),
     ]
     assert {row.baseline for row in rows} >= {
@@ -35,6 +36,8 @@ def test_rows_compare_equal_values():
     for row in rows:
         if row.agreement.startswith("values within"):
             assert float(row.agreement.split()[-1]) < (1e-5 if row.task == "global_maximum" else 1e-9)
+        if row.task in ("greedy_map", "greedy_map_stacked"):
+            assert row.agreement == "same items 100%" or row.agreement.startswith("values within")
         if row.task.startswith("greedy,"):
             assert row.agreement == "value +0.00%"
 
@@ -42,7 +45,7 @@ def test_rows_compare_equal_values():
 def test_peers_that_are_not_installed_are_left_out_by_name(monkeypatch):
     absent = peers.Peer("Nobody", "no_such_module", "rivals", None)
     assert peers.installed((absent, *peers.SELECTION[:1])) == [peers.SELECTION[0]]
-    for kind in ("LOCAL", "GLOBAL", "SELECTION"):
+    for kind in ("LOCAL", "GLOBAL", "SELECTION", "CHOICE"):
         monkeypatch.setattr(peers, kind, (absent,) if kind == "LOCAL" else ())
     assert "Nobody; pip install 'drsub_fast[rivals]', in a checkout '.[rivals]'" in peers.missing()
     monkeypatch.setattr(peers, "LOCAL", ())
