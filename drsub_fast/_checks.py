@@ -7,7 +7,9 @@ otherwise. Errors name the argument and the offending entry.
 import decimal
 import math
 import numbers
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 import scipy
@@ -316,6 +318,13 @@ def as_function(value, name, optional=True):
     if hasattr(value, "value_and_gradient") or not (callable(value) or (optional and value is None)):
         raise TypeError(f"{name} must be a function{' or None' if optional else ''}, got {described(value)}")
     return value
+
+
+def as_path(value, call):
+    """The path of a file, which ``call``, in words, has first."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"the path of the file comes first, {call}: it must be a text or Path, got {described(value)}")
+    return Path(value)
 
 
 def one_of(value, name, choices):

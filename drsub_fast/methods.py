@@ -140,8 +140,19 @@ def _kept(guarantee, bounded, result, top, bound):
     return guarantee.withdrawn(reason) if reason else guarantee
 
 
+#: The name of the search with proof, `global_maximum`.
+_PROOF = "global-maximum"
+
+
+def method_names() -> tuple[str, ...]:
+    """Names that `maximize` knows: those of the records, of the choice among them, and of the search with proof."""
+    return "auto", _PROOF, *METHODS
+
+
 def options_of(method: Any, subroutine: Any = None) -> Any:
     """Names of the options of a method, those of its subroutine included; "auto" passes on those of multi-start."""
+    if method == _PROOF:
+        return tuple(name for name in option_names(global_maximum) if name != "method")
     record = METHODS["multi-start" if method == "auto" else method]
     inner = METHODS[subroutine].options if subroutine in subroutines() and "subroutine" in record.options else ()
     return record.options + inner
@@ -169,7 +180,8 @@ def maximize(
     P : FeasibleSet
         Feasible set.
     method : str
-        A name in `METHODS`, or "auto" for the best value for the time: a multi-start of local solves (`multi_start`),
+        A name in `METHODS`, "global-maximum" for `global_maximum` with its options, or "auto" for the best value for
+        the time: a multi-start of local solves (`multi_start`),
         joined by the method whose bound is the best that applies: continuous greedy for monotone f (1 - 1/e),
         double greedy for boxes (1/2), a second phase for other down-closed sets (1/4), for the rest the boosted
         gradient if f is monotone (1 - 1/e), else Mualem and Feldman's method. The better answer is returned with that
@@ -215,7 +227,14 @@ def maximize(
     0.5714
     """
     require_problem(f, P)
-    one_of(method, "method", ("auto", *METHODS))
+    one_of(method, "method", method_names())
+    if method == _PROOF:
+        one_of(bound, "bound", ("auto", "cheap", "tight"))
+        shown = True if as_flag(progress, "progress") else None
+        given = {"n_starts": n_starts, "x0": x0, "callback": callback, "progress": shown}
+        options |= {name: value for name, value in given.items() if value is not None}
+        check_options(options, options_of(method), f"method {method!r}")
+        return global_maximum(f, P, seed=seed, **options)
     solver = _best_for_the_time if method == "auto" else METHODS[method].solve
     if method == "auto" or METHODS[method].many_starts:
         if n_starts is None and not f.compiled:

@@ -4,7 +4,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,10 @@ _WITHOUT_EFFECT = (
     "initial_tr_radius", "initial_constr_penalty",
 )  # fmt: skip
 
+#: How gradients are found without ``jac``: forward differences, or complex steps of this length.
+DIFFERENCES, _COMPLEX_STEP = ("2-point", "cs"), 1e-100
+#: What the message says where SciPy may have dropped a ``jac`` that is a text.
+_DROPPED = "gradients by differences (SciPy hands on no jac='cs': the option differences='cs' asks for complex steps)"
 #: Relative step of a difference, and part of a constraint's size by which an answer may break it.
 _STEP, _FEASIBLE = 1.5e-8, 1e-6
 #: Part of a line by which a difference along it steps to each side, and part of its size by which ``jac`` may differ.
@@ -45,8 +49,8 @@ _PROBE, _DISAGREEMENT = 1e-4, 1e-2
 class _Minimized:
     """-fun in the coordinates y = x - shift, with its gradient; counts the calls, and keeps them within the bounds."""
 
-    def __init__(self, fun, jac, args, lower, upper, step):
-        self.fun, self.jac, self.args = fun, jac, args
+    def __init__(self, fun, jac, args, lower, upper, step, differences):
+        self.fun, self.jac, self.args, self.differences = fun, jac, args, differences
         self.lower, self.upper, self.step = lower, upper, step
         self.nfev = self.njev = 0
 
@@ -63,6 +67,8 @@ class _Minimized:
         if callable(self.jac):
             self.njev += 1
             return np.asarray(self.jac(x.copy(), *self.args), np.float64).ravel()
+        if self.differences == "cs":
+            return np.array([self._complex_step(x, j) for j in range(x.size)])
         gradient = np.zeros(x.size)
         for j in range(x.size):
             step = self.step * max(1.0, abs(x[j]))
@@ -75,6 +81,19 @@ class _Minimized:
                 moved[j] = np.clip(x[j] + step, self.lower[j], self.upper[j])
                 gradient[j] = (self.value_at(moved) - value) / (moved[j] - x[j])
         return gradient
+
+    def _complex_step(self, x, j):
+        """The derivative along coordinate j by a complex step: no difference, so right to the last digits."""
+        moved = x.astype(complex)
+        moved[j] += _COMPLEX_STEP * 1j
+        self.nfev += 1
+        value = np.asarray(self.fun(moved, *self.args)).squeeze()
+        if value.dtype.kind != "c":
+            raise ValueError(
+                f"complex steps need a fun that takes complex numbers and returns one, and it returned {value.dtype}; "
+                "give jac, or differences='2-point'"
+            )
+        return float(value.imag) / _COMPLEX_STEP
 
     def wrong_gradient(self, x):
         """What is wrong with ``jac`` half-way from x to the centre of the box, in words; "" if nothing is seen."""
@@ -177,6 +196,7 @@ class ScipyMethod:
         maxiter: Any = None,
         disp: bool = False,
         eps: Any = _STEP,
+        differences: str | None = None,
         **options: Any,
     ) -> Any:
         method = self.method
@@ -200,13 +220,18 @@ class ScipyMethod:
             options["tol"] = tolerance
         if maxiter is not None:
             options["max_iter"] = maxiter
-        minimized = _Minimized(fun, jac, args, lower, upper, as_real(eps, "eps", lower=0.0, strict=True))
+        if isinstance(jac, str):
+            jac, differences = None, jac
+        rule = one_of("2-point" if differences is None else differences, "differences", DIFFERENCES)
+        minimized = _Minimized(fun, jac, args, lower, upper, as_real(eps, "eps", lower=0.0, strict=True), rule)
         if "x0" in known and (start := _start(P, x0 - lower)) is not None:
             options["x0"] = start
         if callback is not None:
             options["callback"] = _as_callback(callback, minimized)
         f = CallableObjective(minimized, x0.size)
         result = maximize(f, P, method=method, **({"bound": "cheap"} | options))
+        if jac is None and differences is None:
+            result = replace(result, note=f"{result.note}; {_DROPPED}" if result.note else _DROPPED)
         return self._result(result, minimized, lower, upper, linear, probed, disp)
 
     def _result(self, result, minimized, lower, upper, linear, probed, disp):
@@ -252,8 +277,10 @@ def scipy_method(method: str = "auto") -> Callable[..., Any]:
 
         ``x0``, moved into the set if it lies outside, is where the method starts, or one more of its starts; methods
         that begin at 0 do not use it. Without ``jac`` gradients are differences of step ``eps``, forwards, and
-        backwards where a bound is near: ``fun`` is never called outside the bounds. ``callback`` may have either of
-        SciPy's signatures; StopIteration or a true value ends the run.
+        backwards where a bound is near: ``fun`` is never called outside the bounds. With the option
+        ``differences="cs"`` they are complex steps, right to the last digits, of a ``fun`` that takes complex numbers:
+        SciPy hands on no text given as ``jac``, and the message says so. ``callback`` may have either of SciPy's
+        signatures; StopIteration or a true value ends the run.
 
         Options are those of the method, and of SciPy's own: ``maxiter``; ``ftol`` and ``tol``, the Frank-Wolfe gap to
         stop at, in units of fun; ``gtol``, the same by the largest entry of the projected gradient; ``eps``; ``disp``.

@@ -123,3 +123,15 @@ def test_the_greedy_vertex_is_a_set_that_nothing_fits_beside(P, interpreted):
     assert P.contains(x)
     if isinstance(P, ds.Budget):
         assert set(np.flatnonzero(x)) == set(ds.greedy(F, P).items)
+
+
+def test_the_search_with_proof_is_a_method_by_name():
+    f, P = ds.instances.quadratic_uniform(5, 3, seed=2)
+    r = ds.maximize(f, P, method="global-maximum", seed=1)
+    assert r.status is ds.Status.OPTIMAL
+    assert r.value == pytest.approx(ds.global_maximum(f, P).value, rel=1e-6)
+    assert ds.maximize_many([(f, P)], "global-maximum", n_jobs=1)[0].status is ds.Status.OPTIMAL
+    assert ds.maximize(f, P, method="global-maximum", time_limit=0.0, gap=1e-3).upper_bound >= r.value
+    for options in ({"x0": np.zeros(5)}, {"callback": print}, {"tol": 1e-3}, {"progress": True}, {"max_iter": 3}):
+        with pytest.raises(TypeError, match=f"no option '{next(iter(options))}'; its options are gap, max_nodes"):
+            ds.maximize(f, P, method="global-maximum", **options)

@@ -215,3 +215,26 @@ def test_disp_prints_and_the_method_pickles(capsys):
     assert method == METHOD
     minimize(fun, np.zeros(4), jac=jac, bounds=[(0, 1)] * 4, method=method, options={"disp": True})
     assert "calls of fun" in capsys.readouterr().out
+
+
+def test_complex_steps_are_asked_for_by_an_option():
+    """SciPy drops ``jac="cs"``, and the message says so; the option gives gradients to the last digits."""
+    kinds = set()
+
+    def fun(x):
+        kinds.add(x.dtype.kind)
+        return -np.sqrt(1.0 + x).sum()
+
+    given = {"bounds": [(0, 0.5)] * 2, "method": ds.scipy_method()}
+    r = minimize(fun, [0.0, 0.0], jac="cs", **given)
+    assert kinds == {"f"}
+    assert "differences='cs'" in r.message
+    r = minimize(fun, [0.0, 0.0], options={"differences": "cs"}, **given)
+    assert kinds == {"f", "c"}
+    assert r.jac == pytest.approx([-0.5 / np.sqrt(1.5)] * 2, rel=1e-15)
+    assert "differences" not in r.message
+    with pytest.raises(ValueError, match="complex steps need a fun"):
+        minimize(lambda x: float(np.abs(x).sum()), [0.0, 0.0], options={"differences": "cs"}, **given)
+    with pytest.raises(ValueError, match="unknown differences '3-point'"):
+        minimize(fun, [0.0, 0.0], options={"differences": "3-point"}, **given)
+    assert "differences" not in minimize(fun, [0.0, 0.0], jac=lambda x: -0.5 / np.sqrt(1.0 + x), **given).message

@@ -22,7 +22,7 @@ from drsub_fast.batch.result_arrays import pack, unpack
 from drsub_fast.batch.workers import AHEAD, Store, run_chunks, workers_of
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
 from drsub_fast.engine.worth import series
-from drsub_fast.methods import METHODS, maximize
+from drsub_fast.methods import maximize, method_names
 from drsub_fast.result import Certificate, Guarantee, Result, Status, Trace
 
 logger: logging.Logger = logging.getLogger("drsub_fast")
@@ -125,7 +125,7 @@ def maximize_iter(
     >>> [round(r.value, 3) for r in ds.maximize_iter(((f, P) for P in boxes), "nonmonotone-frank-wolfe", n_jobs=1)]
     [0.296, 0.338, 0.377]
     """
-    one_of(method, "method", ("auto", *METHODS))
+    one_of(method, "method", method_names())
     one_of(on_error, "on_error", ("record", "raise"))
     if isinstance(problems, (str, bytes)):
         raise TypeError(f"problems must be an iterable of pairs (objective, set), got {described(problems)}")

@@ -10,6 +10,7 @@ Rows are written as they come, Parquet's as a row group, those of ``.npz`` to a 
 become one archive at the end. The table is written beside the file, which it replaces when it is whole.
 """
 
+import csv
 import os
 import tempfile
 import zipfile
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from drsub_fast._checks import described, one_of
+from drsub_fast._checks import as_path, described, one_of
 from drsub_fast.batch.choices import StackedChoices
 from drsub_fast.batch.stacked_result import StackedResult
 from drsub_fast.errors import UnsupportedError, naming, needing
@@ -159,7 +160,32 @@ class _Parquet:
             self.writer.close()
 
 
-KINDS = {".npz": _Npz, ".parquet": _Parquet}
+class _Csv:
+    def __init__(self, path):
+        self.path, self.file, self.writer = path, None, None
+
+    def add(self, columns, name_of_points, points, lengths):
+        """Writes rows; a point is a text, its entries with blanks between."""
+        if self.file is None:
+            self.file = self.path.open("w", newline="", encoding="utf-8")
+            self.writer = csv.writer(self.file)
+            self.writer.writerow([*columns, name_of_points])
+        ends = np.cumsum(lengths).tolist()
+        texts = list(map(repr, points.tolist()))
+        rows = zip(*(column.tolist() for column in columns.values()), lengths.tolist(), ends, strict=True)
+        self.writer.writerows([*row, " ".join(texts[end - size : end])] for *row, size, end in rows)
+
+    def finish(self):
+        """Writes the end of the file."""
+        self.file.close()
+
+    def close(self):
+        """Frees the file."""
+        if self.file is not None:
+            self.file.close()
+
+
+KINDS = {".npz": _Npz, ".parquet": _Parquet, ".csv": _Csv}
 
 
 def check_table(path: Any) -> None:
@@ -179,8 +205,8 @@ def open_table(path: str | Path, beside: str | Path | None = None) -> Iterator[A
     If the context is left by an exception, what was there before is kept. The table is written ``beside`` until it is
     whole: in a folder of the same disk that exists when the first results come.
     """
+    path = as_path(path, "write_results(path, results)")
     check_table(path)
-    path = Path(path)
     beside = path.with_name(f".{path.name}.{os.getpid()}.partial") if beside is None else Path(beside)
     table = KINDS[path.suffix.lower()](beside)
 
@@ -214,7 +240,7 @@ def write_results(path: str | Path, results: Any, **extra: Any) -> None:
     Parameters
     ----------
     path : path
-        Ends in ``.npz``, or in ``.parquet`` (needs the extra "parquet"). It is written beside, and renamed.
+        Ends in ``.npz``, ``.csv``, or ``.parquet`` (needs the extra "parquet"). It is written beside, and renamed.
     results : StackedResult or list of Result
         From `maximize_stacked` or `maximize_many`.
     **extra : array_like, shape (B,)

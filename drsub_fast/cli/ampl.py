@@ -12,7 +12,7 @@ from typing import Any
 from drsub_fast import __version__
 from drsub_fast._checks import one_of
 from drsub_fast.errors import OracleError
-from drsub_fast.methods import METHODS, maximize, options_of
+from drsub_fast.methods import maximize, method_names, options_of
 from drsub_fast.problems.nl import open_nl, program_of_nl, write_sol
 from drsub_fast.problems.standard_form import standard_form
 from drsub_fast.result import Status
@@ -50,7 +50,7 @@ def _options(words):
 
 def _checked(options):
     """(number of the objective, options of `maximize`); ValueError for an unknown one."""
-    method = one_of(options.get("method", "auto"), "method", ("auto", *METHODS))
+    method = one_of(options.get("method", "auto"), "method", method_names())
     known = {"method", "bound", "objno", *options_of(method)} - {"x0", "callback", "callback_every", "subroutine"}
     for name in options:
         if name not in known:

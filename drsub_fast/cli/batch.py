@@ -53,7 +53,7 @@ def add_arguments(parser: Any) -> None:
 
 def add_places(parser: Any) -> None:
     """Adds the arguments that say where a batch is done, and where its table goes."""
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="results, .npz or .parquet")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="results, .npz, .csv or .parquet")
     parser.add_argument("--jobs", type=int, metavar="N", help="threads; all processors by default")
     parser.add_argument("--resume", action="store_true", help="go on where an earlier run of the same batch stopped")
     parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster to solve on, tcp://HOST:PORT")

@@ -10,7 +10,7 @@ from drsub_fast._kinds import OBJECTIVES, SETS
 from drsub_fast.cli import INTERRUPTED
 from drsub_fast.cli.options import add_options, given_options
 from drsub_fast.methods import maximize
-from drsub_fast.problems.files import read_problem, write_result
+from drsub_fast.problems.files import RESULT_FILES, read_problem, write_result
 
 DESCRIPTION = (
     "Maximises the objective in an .npz or .mat file over the set there, or solves the quadratic "
@@ -24,7 +24,7 @@ DESCRIPTION = (
 def add_arguments(parser: Any) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("file", type=Path, metavar="FILE", help="problem: .npz, .mat, .mps, .lp, .qplib ..")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the result here, .npz or .json")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the result here, .npz, .json or .csv")
     parser.add_argument("--bound", choices=("auto", "cheap", "tight"), default="auto",
                         help="what the proven bound may cost: as much as the solve (auto), nothing (cheap), or what it "
                         "takes (tight)")  # fmt: skip
@@ -40,8 +40,8 @@ def _entries(x, names):
 
 def run(args: Any) -> Any:
     """Solves a file's problem and prints what the answer is worth."""
-    if args.out is not None and args.out.suffix.lower() not in (".npz", ".json"):
-        raise ValueError(f"--out {args.out}: the result is written as .npz or .json")
+    if args.out is not None and args.out.suffix.lower() not in RESULT_FILES:
+        raise ValueError(f"--out {args.out}: the result is written as {', '.join(RESULT_FILES)}")
     options = given_options(args)
     problem = read_problem(args.file)
     result = maximize(problem.f, problem.P, method=args.method, bound=args.bound, **options)

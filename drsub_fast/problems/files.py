@@ -4,6 +4,7 @@
 ``.mps`` (``.qps``, ``.sif``), ``.lp`` and ``.qplib`` hold quadratic programs, as they are or packed (``.gz``).
 """
 
+import csv
 import gzip
 import io
 import json
@@ -19,7 +20,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from drsub_fast._checks import as_flag, as_vector, described, one_of
+from drsub_fast._checks import as_flag, as_path, as_vector, described, one_of
 from drsub_fast.errors import naming
 from drsub_fast.objectives.base import Objective
 from drsub_fast.problems.arrays import from_arrays, to_arrays
@@ -44,6 +45,8 @@ def _packed(kinds):
     return (*kinds, *(f"{kind}.gz" for kind in kinds))
 
 
+#: Kinds of files that hold a result.
+RESULT_FILES: tuple[str, ...] = (".npz", ".json", ".csv")
 #: Kinds of files that `read_problem` reads.
 PROBLEM_FILES: tuple[str, ...] = (*_ARRAYS, *_packed(_TEXTS))
 
@@ -137,7 +140,7 @@ def read_problem(path: str | Path) -> Problem:
     >>> problem.f, problem.P
     (Quadratic(n=2), Budget(k=1, n=2))
     """
-    path = Path(path)
+    path = as_path(path, "read_problem(path)")
     try:
         kind = one_of(kind_of_file(path), "kind of file", PROBLEM_FILES)
         with path.open("rb"):  # an unreadable file is an OSError, whatever its reader makes of it
@@ -191,7 +194,7 @@ def write_problem(
     ...     ds.read_problem(f"{folder}/small.lp").names
     ('price', 'size')
     """
-    path = Path(path)
+    path = as_path(path, "write_problem(path, f, P)")
     kind = one_of(kind_of_file(path), "kind of file", (*_ARRAYS, *_packed(_TEXT_WRITERS)))
     if isinstance(f, Problem):
         if P is not None:
@@ -274,6 +277,11 @@ def result_fields(result: Any, problem: Any = None) -> Any:
     return fields | ({"names": np.array(problem.names)} if problem is not None and problem.names else {})
 
 
+def _csv_ready(value):
+    """A vector is a text, its entries with blanks between."""
+    return " ".join(map(str, value.tolist())) if isinstance(value, np.ndarray) else value
+
+
 def _json_ready(value):
     """JSON has neither arrays nor infinities nor NaN."""
     if isinstance(value, np.ndarray):
@@ -284,7 +292,7 @@ def _json_ready(value):
 
 
 def write_result(path: str | Path, result: Result, problem: Problem | None = None) -> None:
-    """Writes a result as ``.npz``, or as ``.json`` (with null for NaN and infinities).
+    """Writes a result as ``.npz``, ``.json`` (with null for NaN and infinities), or ``.csv`` (a head and a row).
 
     Parameters
     ----------
@@ -309,8 +317,8 @@ def write_result(path: str | Path, result: Result, problem: Problem | None = Non
     ...     Path(folder, "answer.json").read_text().splitlines()[0]
     '{'
     """
-    path = Path(path)
-    kind = one_of(kind_of_file(path), "kind of file", (".npz", ".json"))
+    path = as_path(path, "write_result(path, result)")
+    kind = one_of(kind_of_file(path), "kind of file", RESULT_FILES)
     if not isinstance(result, Result):
         raise TypeError(f"result must be a Result, got {described(result)}")
     if problem is not None and not isinstance(problem, Problem):
@@ -319,6 +327,11 @@ def write_result(path: str | Path, result: Result, problem: Problem | None = Non
     with _replacing(path) as stream:
         if kind == ".npz":
             np.savez_compressed(stream, **fields)
+        elif kind == ".csv":
+            rows = csv.writer(lines := io.TextIOWrapper(stream, encoding="utf-8", newline=""))
+            rows.writerow(fields)
+            rows.writerow(_csv_ready(value) for value in fields.values())
+            lines.detach()
         else:
             ready = {name: _json_ready(value) for name, value in fields.items()}
             stream.write((json.dumps(ready, indent=1) + "\n").encode())

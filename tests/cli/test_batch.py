@@ -1,8 +1,10 @@
 """drsub-fast batch: stacks, folders, failures, resuming."""
 
 import argparse
+import csv
 import errno
 import io
+import math
 import os
 import signal
 import subprocess
@@ -10,6 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -447,6 +450,33 @@ def test_a_table_takes_the_place_of_the_old_one_when_it_is_whole(tmp_path):
         ds.write_results(tmp_path / "table.npz", results, value=np.ones(12))
     with pytest.raises(ValueError, match="name must be 12 numbers or texts"):
         ds.write_results(tmp_path / "table.npz", results, name=["one"])
+
+
+def test_tables_of_comma_separated_values(tmp_path):
+    """Of a stack, of results of several sizes, of one result; texts with commas and quotes; infinities and NaN."""
+
+    def rows_of(name):
+        with open(tmp_path / name, newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    results = expected(stack())
+    ds.write_results(tmp_path / "a.csv", results, name=[f'one, "{i}"' for i in range(len(results))])
+    rows = rows_of("a.csv")
+    assert [float(row["value"]) for row in rows] == results.value.tolist()
+    assert [float(text) for text in rows[3]["x"].split()] == results.x[3].tolist()
+    assert (rows[2]["name"], rows[2]["status"]) == ('one, "2"', results.status_names()[2])
+    f = [ds.Quadratic(-np.eye(n), np.ones(n)) for n in (1, 3)]
+    several = [ds.frank_wolfe(g, ds.Box(np.ones(g.n)), max_iter=1) for g in f]
+    ds.write_results(tmp_path / "b.csv", [*several, replace(several[0], value=math.nan)])
+    assert [len(row["x"].split()) for row in rows_of("b.csv")] == [1, 3, 1]
+    assert rows_of("b.csv")[2]["value"] == "nan"
+    ds.write_result(tmp_path / "c.csv", several[1])
+    (row,) = rows_of("c.csv")
+    assert float(row["value"]) == several[1].value
+    assert [float(text) for text in row["x"].split()] == several[1].x.tolist()
+    for call in (ds.write_result, ds.write_results):
+        with pytest.raises(TypeError, match=rf"comes first, {call.__name__}\(path, result"):
+            call(several[0], tmp_path / "d.csv")
 
 
 def test_elsewhere_than_on_a_terminal_a_line_a_minute_says_how_far_it_is():
