@@ -364,10 +364,11 @@ def _of_matrix(kernel, family, size, full):
 
 
 def described(
-    kernel: Any, family: Any, items: Any, size: Any, message: Any, certificate: Certificate | None = None
-) -> dict[str, Any]:
+    kernel: Any, family: Any, items: Any, size: Any, message: Any, certificate: Certificate | None = None,
+    gains: Any = None,
+) -> dict[str, Any]:  # fmt: skip
     """Value, gains, certificate (by Hadamard's bound if not given) and message of a set, in the order given."""
-    gains = gains_in_order(kernel, items)
+    gains = gains_in_order(kernel, items) if gains is None else gains
     value = float(gains.sum())
     if size is None:
         message = _with_count(message, items.size, family.most)

@@ -229,12 +229,13 @@ def map_dpp(
         start = found[0].items if found else None
         found.append(_continuous(kernel, family, size, start, solver, improve, rounding, options, limit, end))
     best = max(found, key=lambda one: one.value)
-    order = by_gain(kernel, np.sort(best.items))
+    order = by_gain(kernel, np.sort(best.items)) if best.gains is None else best.items
     bounds = [one.bound for one in found] + [partial(log_det_bound, kernel, family, size, best.items)]
     certificate = Certificate(np.inf, lambda: least_bound(best.value, *(bound() for bound in bounds)))
+    about = described(kernel, family, order, size, best.message, certificate, best.gains)
     return MapSolution(
-        items=np.sort(best.items), order=order, **described(kernel, family, order, size, best.message, certificate),
-        method=best.method, time=now() - began, fractional_value=found[-1].fractional_value, result=found[-1].result,
+        items=np.sort(best.items), order=order, **about, method=best.method, time=now() - began,
+        fractional_value=found[-1].fractional_value, result=found[-1].result,
     )  # fmt: skip
 
 
@@ -274,8 +275,10 @@ class _Found(NamedTuple):
     bound: Callable[[], float]
     message: str
     method: str
-    fractional_value: float
-    result: Result | None
+    fractional_value: float = np.nan
+    result: Result | None = None
+    #: What each item adds, in the order of ``items``, where that is known and the order of choice.
+    gains: NDArray[np.float64] | None = None
 
 
 def _greedy(kernel, family, size, improve, few, end):
@@ -286,7 +289,13 @@ def _greedy(kernel, family, size, improve, few, end):
     if improve:
         with until(end):
             items = improve_by_moves(kernel, family, items, size)
-    return _Found(items, log_det(kernel, items), lambda: np.inf, message, "greedy", np.nan, None)
+    if few is not None and np.array_equal(items, few.items):
+        return _Found(items, few.value, _no_bound, message, "greedy", gains=few.gains)
+    return _Found(items, log_det(kernel, items), _no_bound, message, "greedy")
+
+
+def _no_bound():
+    return np.inf
 
 
 def _continuous(kernel, family, size, start, solver, improve, rounding, options, limit, end):

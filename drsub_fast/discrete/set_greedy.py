@@ -92,7 +92,8 @@ class GreedySet(Record):
     @property
     def table(self) -> dict[str, NDArray[Any]]:
         """Columns by name, one entry an item in the order of choice: item, gain, and the value so far."""
-        return {"item": self.items, "gain": self.gains, "value": self.value - self.gains.sum() + np.cumsum(self.gains)}
+        start = self.value - self.gains.sum() if math.isfinite(self.value) else 0.0
+        return {"item": self.items, "gain": self.gains, "value": start + np.cumsum(self.gains)}
 
 
 def greedy(
@@ -276,6 +277,7 @@ def _improved(F, function, family, size, best):
     items = improved(g, family, np.array(best.items, np.int64), size)
     within = family.without(np.setdiff1d(np.arange(function.n), items))
     order = lazy_choice(function, within, size=items.size).items
+    order += [int(j) for j in np.setdiff1d(items, order)]  # those that count as dependent by themselves
     choice = lazy_choice(function, family, size=items.size, start=order)
     choice.message = f"{best.message}; {g.n_values} single moves were tried"
     return choice

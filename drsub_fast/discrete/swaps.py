@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from drsub_fast.discrete.dependence import NEARLY_SINGULAR, TINY
 from drsub_fast.discrete.greedy import exactly
@@ -29,6 +30,8 @@ from drsub_fast.engine.clock import thread_time_left
 _BETTER, _ROUNDING = 1e-9, 8.0 * float(np.finfo(float).eps)
 #: Moves between two computations of M, V and s from scratch, and most moves for each item of a set, and for ten more.
 _REFRESH, _MOST_MOVES = 25, 20
+#: Entries of K and V up to which all columns, and exchanges for all items of a set, are looked at together.
+_TOGETHER = 1 << 15
 
 
 class _State:
@@ -36,6 +39,7 @@ class _State:
 
     def __init__(self, kernel, family, items, size_kept, all_items=False):
         self.kernel, self.family = kernel, family
+        self.unit = np.sqrt(np.maximum(kernel.diagonal, TINY))
         self.size_kept, self.all_items = size_kept, all_items
         self.S = list(map(int, items))
         self.load = family.load(self.S)
@@ -45,24 +49,27 @@ class _State:
         """Everything from scratch, and the candidates chosen anew."""
         S = np.array(self.S, dtype=np.int64)
         diagonal = self.kernel.diagonal
-        self.M = _inverse(self._block(S, S))
+        everything = self._block(S, np.arange(self.kernel.n)) if self.kernel.n * len(S) <= _TOGETHER else None
+        self.M = _inverse(self._block(S, S) if everything is None else everything[:, S])
         self.age = 0
         if self.M is None:
             return
         worth = (diagonal[S] / self.M.diagonal()).min(initial=np.inf)
         least = 0.0 if self.all_items else worth if self.size_kept else min(worth, 1.0)
         self.candidates = np.flatnonzero(self.family.allowed & (diagonal > max(least, TINY)))
-        self.outside = ~np.isin(self.candidates, S)
+        inside = np.zeros(self.kernel.n, bool)
+        inside[S] = True
+        self.outside = ~inside[self.candidates]
         self.L = diagonal[self.candidates]
-        self.K = self._block(S, self.candidates)
+        self.K = self._block(S, self.candidates) if everything is None else everything[:, self.candidates]
         self.V = self.M @ self.K
         self.s = 1.0 - np.einsum("aj,aj->j", self.K, self.V)
 
     def _block(self, rows, columns):
         """L at these rows and columns in units of sqrt(L_ii)."""
         block = self.kernel.block(rows, columns)
-        block /= np.sqrt(self.kernel.diagonal[columns].clip(TINY))
-        block /= np.sqrt(self.kernel.diagonal[rows].clip(TINY))[:, None]
+        block /= self.unit[columns]
+        block /= self.unit[rows, None]
         return block
 
     def least(self):
@@ -112,14 +119,13 @@ class _State:
 
 def _inverse(block):
     """The inverse of a block in units of sqrt(L_ii), or None where it counts as dependent."""
-    try:
-        factor = np.linalg.cholesky(block)
-    except np.linalg.LinAlgError:
+    if not len(block):
+        return block
+    factor, failed = dpotrf(block, lower=1)
+    if failed or (factor.diagonal() ** 2 <= NEARLY_SINGULAR).any():
         return None
-    if (factor.diagonal() ** 2 <= NEARLY_SINGULAR).any():
-        return None
-    half = np.linalg.inv(factor)
-    return half.T @ half
+    lower = np.tril(dpotri(factor, lower=1)[0])
+    return lower + np.tril(lower, -1).T
 
 
 def improve_by_moves(kernel: Any, family: Any, items: ArrayLike, size: int | None = None) -> NDArray[np.int64]:
@@ -153,6 +159,8 @@ def improve_by_moves(kernel: Any, family: Any, items: ArrayLike, size: int | Non
             break
         state.renew()  # of rounding, and because the candidates were those of an earlier set
     moved = np.array(state.S, dtype=np.int64)
+    if not moves:
+        return np.array(items, dtype=np.int64) if size is not None else moved
     return moved if log_det(kernel, moved) > log_det(kernel, items) else np.array(items, dtype=np.int64)
 
 
@@ -197,16 +205,24 @@ def _add_or_remove(state, most):
 def _exchange(state):
     """The first item that an exchange for the best other one betters, tried by increasing worth."""
     least, own = 1.0 + state.least(), state.kernel.diagonal[state.S]
-    for a in np.argsort(own / state.M.diagonal(), kind="stable"):
-        fits = state.fits(state.load_without(a))
-        if not fits.any() or thread_time_left() <= 0.0:
-            continue
-        ratio = state.M[a, a] * state.s + state.V[a] * state.V[a]
+    if not state.candidates.size:
+        return False
+    order = np.argsort(own / state.M.diagonal(), kind="stable")
+    together = len(order) if state.family.is_count and state.V.size <= _TOGETHER else 1
+    for first in range(0, len(order), together):
+        rows = order[first : first + together]
+        fits = state.fits(state.load_without(rows[0]))
+        if thread_time_left() <= 0.0:
+            break
+        worth = state.M.diagonal()[rows, None]
+        ratio = worth * state.s + np.square(state.V[rows])
         with np.errstate(over="ignore"):
-            change = np.where(fits & (ratio > NEARLY_SINGULAR * state.M[a, a]), ratio * (state.L / own[a]), 0.0)
-        place = int(change.argmax())
-        if change[place] > least:
-            state.remove(a)
-            state.add(place)
+            change = np.where(fits & (ratio > NEARLY_SINGULAR * worth), ratio * (state.L / own[rows, None]), 0.0)
+        places = change.argmax(axis=1)
+        better = change[np.arange(len(rows)), places] > least
+        if better.any():
+            at = int(better.argmax())
+            state.remove(rows[at])
+            state.add(int(places[at]))
             return True
     return False
