@@ -3,8 +3,9 @@
     max 1/2 x'Hx + h'x   over   {x : A x <= b, A_eq x = b_eq, lower <= x <= upper},   H symmetric of any sign.
 
 A node is a box [lower, upper] cut with the set, brought to the unit box (`proofs.program`). Its bound is that of the
-doubly non-negative relaxation: by the first-order method (`proofs.first_order`) where many variables are free, else by
-the interior point (`proofs.doubly_nonnegative`). Either stops as soon as the bound reaches the incumbent (the node is
+doubly non-negative relaxation: by the interior point (`proofs.doubly_nonnegative`) where few variables are free, by the
+first-order method (`proofs.first_order`) where many are, in between by the latter and, if the gap is too small for it,
+the former. Either stops as soon as the bound reaches the incumbent (the node is
 closed), or when <C, Z>, which the relaxation's value cannot fall below, shows that it never will; then a local solve
 from the relaxation's x tries to raise the incumbent.
 
@@ -31,15 +32,19 @@ from drsub_fast.engine.clock import now
 from drsub_fast.proofs.doubly_nonnegative import certificate, complementarity, iterates, objective
 from drsub_fast.proofs.first_order import multipliers
 from drsub_fast.proofs.program import interval_bound, smaller_box, unit_form
+from drsub_fast.proofs.quadratic_steps import interior_price
+from drsub_fast.proofs.rungs import SPEED
 from drsub_fast.proofs.safe_bound import relaxation, safe_bound
 from drsub_fast.proofs.search import Interrupted, best_first, halves, scale_of, time_left, tolerance
 
-#: What a relaxation has after some steps: its ``certificate``, a value ``reached`` that its bound cannot fall below by
-#: more than ``error``, and ``Z`` (n + 1, n + 1).
+#: What a relaxation has after some steps: its ``certificate``, a value ``reached`` that its bound is not to fall below
+#: by more than the ``error``, and ``Z`` (n + 1, n + 1).
 _Step = namedtuple("_Step", "certificate reached error Z")
 
-#: Largest number of free variables of a node for the interior point, whose steps cost O(n^6): 0.1 s at 50.
-_INTERIOR = 48
+#: Largest number of free variables of a node for the interior point alone, whose steps cost O(n^6), 0.1 s at 50; for
+#: which it follows some steps of the first-order method; and these. Quadratic-uniform 50 x 25, 50 x 50, 50 x 75 and
+#: 70 x 70, seed 1, to 1e-6: 12, 3, 5 and 20 s; by the first-order method alone 3e-4 is left at 50 x 25 after 30 s.
+_INTERIOR, _INTERIOR_LATER, _FIRST_STEPS = 48, 72, 400
 #: The first-order method is given up after this many steps.
 _MOST_STEPS = 4000
 #: A box counts as much smaller where its mean width is below this part of the node's: at 0.7 the steps that the
@@ -48,16 +53,27 @@ _SMALLER = 0.3
 
 
 def _interior_steps(relaxed, scale):
+    """Seconds that a step is expected to take, then the steps."""
+    yield interior_price(len(relaxed.C) - 1, len(relaxed.V)) / SPEED
     for data, iterate in iterates(relaxed, scale):
         Z = data.T @ iterate.Z @ data.T.T
         yield _Step(certificate(relaxed, data, iterate), objective(data, iterate), complementarity(data, iterate), Z)
 
 
-def _first_order_steps(relaxed):
+def _first_order_steps(relaxed, most):
     for progress in multipliers(relaxed):
-        yield _Step(safe_bound(relaxed, progress.W), progress.objective, progress.residual, progress.Z)
-        if progress.steps >= _MOST_STEPS:
+        reached = progress.objective - progress.residual
+        yield _Step(safe_bound(relaxed, progress.W), reached, progress.residual, progress.Z)
+        if progress.steps >= most:
             return
+
+
+def _steps(relaxed, scale, n_free):
+    """The `_Step` of a node's relaxation by the methods for so many free variables."""
+    if n_free > _INTERIOR:
+        yield from _first_order_steps(relaxed, _FIRST_STEPS if n_free <= _INTERIOR_LATER else _MOST_STEPS)
+    if n_free <= max(_INTERIOR, _INTERIOR_LATER):
+        yield from _interior_steps(relaxed, scale)
 
 
 def _better_points(form, certificate, loss):
@@ -93,8 +109,8 @@ def _children(form, step, loss):
     x = np.clip(step.Z[0, 1:], low, high)
     excess = (np.abs(form.H) * np.abs(step.Z[1:, 1:] - np.outer(x, x))).sum(axis=1)
     k = int(np.where(high > low, excess, -1.0).argmax())
-    at = 0.8 * x[k] + 0.1 * (low[k] + high[k])
-    at = min(max(at, 0.9 * low[k] + 0.1 * high[k]), 0.1 * low[k] + 0.9 * high[k])
+    at = x[k]
+    at = min(max(at, 0.97 * low[k] + 0.03 * high[k]), 0.03 * low[k] + 0.97 * high[k])
     j = form.free[k]
     return halves(lower, upper, j, form.lower[j] + form.width[k] * at)
 
@@ -134,9 +150,7 @@ def branch_and_bound(program: Any, known: float, incumbent: Any, limits: Any) ->
         scale = scale_of(incumbent.value, limits)
         relaxed = relaxation(form)
         bound = min(bound, form.constant + relaxed.linear)
-        many = len(form.free) > _INTERIOR
-        steps = _first_order_steps(relaxed) if many else _interior_steps(relaxed, scale)
-        last = None
+        steps, last = _steps(relaxed, scale, len(form.free)), None
         # A step takes seconds for many variables: none is begun that would end after the time limit.
         while (left := time_left(limits)) is None or left > step_time:
             began = now()
@@ -144,13 +158,15 @@ def branch_and_bound(program: Any, known: float, incumbent: Any, limits: Any) ->
                 step = next(steps, None)
             except KeyboardInterrupt:
                 raise Interrupted(bound) from None
-            step_time = now() - began
-            stuck = step is None
+            if isinstance(step, float):
+                step_time = step
+                continue
+            step_time, stuck = now() - began, step is None
             if stuck and last is None:
                 return bound, _middle_halves(form)
             last = step = last if stuck else step
             bound = min(bound, form.constant + step.certificate.bound)
-            reached = form.constant + step.reached - (step.error if many else 0.0)
+            reached = form.constant + step.reached
             while True:
                 slack = tolerance(incumbent.value, limits)
                 target = incumbent.value + slack

@@ -96,14 +96,18 @@ def _program(problem):
         return None
 
 
+def interior_price(n: int, n_rows: int) -> float:
+    """Operations of a step of the interior point for n variables and so many rows, bounds among them."""
+    pairs = (n + 1) * (n + 2) / 2
+    return _STEP * CALL + 14 * pairs**2 + (pairs**3 / 3 + 2 * n_rows * pairs * (n_rows + pairs)) / _FAST
+
+
 def interior_point_steps(problem: Any, most: int = _INTERIOR_UP_TO) -> Generator[Any, None, None]:
     """The rung of quadratics of at ``most`` so many variables: steps to the relaxation's value."""
     program = _program(problem)
     if program is None or problem.f.n > most:
         return
-    N, L = problem.f.n + 1, 2 * problem.f.n + 1 + len(program.A)
-    pairs = N * (N + 1) / 2
-    price = _STEP * CALL + 14 * pairs**2 + (pairs**3 / 3 + 2 * L * pairs * (L + pairs)) / _FAST
+    price = interior_price(problem.f.n, 2 * problem.f.n + 1 + len(program.A))
     yield math.inf, _PREPARE * CALL + _FEWEST * price, _PREPARE * CALL
     form = unit_form(program, program.lower, program.upper)
     scale = magnitude(program)

@@ -287,6 +287,7 @@ def test_an_interrupt_keeps_what_the_node_has_proved(monkeypatch, largest):
         return complete(data, W)
 
     monkeypatch.setattr(quadratic, "_INTERIOR", largest)
+    monkeypatch.setattr(quadratic, "_INTERIOR_LATER", 0)
     monkeypatch.setattr(quadratic, "safe_bound", interrupted)
     monkeypatch.setattr(doubly_nonnegative, "safe_bound", interrupted)
     r = ds.global_maximum(f, P, gap=1e-9)
@@ -345,6 +346,7 @@ def test_against_scip():
 @pytest.mark.parametrize("kind", ["polytope", *KINDS])
 def test_nodes_by_the_first_order_method_alone(monkeypatch, kind):
     monkeypatch.setattr(quadratic, "_INTERIOR", 0)
+    monkeypatch.setattr(quadratic, "_INTERIOR_LATER", 0)
     random = np.random.default_rng([7, len(kind)])
     if kind == "polytope":
         f, P = random_instance(6, 4, 3)
