@@ -187,10 +187,14 @@ SET_FUNCTIONS = {
 }  # fmt: skip
 
 
+def multilinear_of(kind, rng, n):
+    """The multilinear extension of a set function of that kind."""
+    f, F, size = SET_FUNCTIONS[kind](rng, n)
+    return _extension(kind, f, F, n, size)
+
+
 def _multilinear(rng, region):
-    kind = draws.one_of(rng, *SET_FUNCTIONS)
-    f, F, size = SET_FUNCTIONS[kind](rng, region.n)
-    return _extension(kind, f, F, region.n, size)
+    return multilinear_of(draws.one_of(rng, *SET_FUNCTIONS), rng, region.n)
 
 
 def _mean_field(rng, region):

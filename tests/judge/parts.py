@@ -1,6 +1,6 @@
 """The parts by name: each a function of a random generator and a `Judge`."""
 
-from . import choosers, proofs, rows_of_features, set_functions, solvers
+from . import choosers, doors, proofs, rows_of_features, set_functions, solvers, stacks
 
 PARTS = {
     "choosers": choosers.case,
@@ -9,4 +9,6 @@ PARTS = {
     "solvers": solvers.case,
     "proofs": proofs.case,
     "softmax-proofs": proofs.softmax_case,
+    "stacks": stacks.case,
+    "doors": doors.case,
 }
