@@ -39,7 +39,7 @@ class Function(NamedTuple):
     @property
     def is_far(self):
         """Whether the size of its terms varies beyond measure over a set."""
-        return self.kind == "softmax"
+        return self.kind in ("softmax", "spectral")
 
 
 def _quadratic_of(kind, f, H, h, c):
@@ -225,7 +225,9 @@ def _spectral(rng, region):
         return offset + np.einsum("...i,ij,ik->...jk", y, V, V)
 
     def value(y):
-        return np.linalg.slogdet(matrix(y))[1] - np.linalg.slogdet(offset)[1]
+        least = np.linalg.eigvalsh(matrix(y))[..., 0]
+        with np.errstate(divide="ignore"):
+            return np.where(least > 0.0, np.linalg.slogdet(matrix(y))[1], np.nan) - np.linalg.slogdet(offset)[1]
 
     def gradient(y):
         return np.einsum("ij,...jk,ik->...i", V, np.linalg.inv(matrix(y)), V)

@@ -68,7 +68,7 @@ class Place:
         except np.linalg.LinAlgError:
             slopes = np.full(box.shape, np.nan)
         slopes, self.box_values = slopes[np.isfinite(slopes).all(-1)], self.box_values[np.isfinite(self.box_values)]
-        self.least_slope = float(slopes.min(initial=0.0))
+        self.least_slope = float(slopes[:, high > low].min(initial=0.0))
         self.slope_size = float(np.abs(slopes).max(initial=0.0)) or 1e-300
         reach = np.maximum(np.abs(region.lower), region.upper)
         self.curvature, self.proof_size = float(self.box_values.max() - self.box_values.min()) * 50.0, 1.0

@@ -13,7 +13,10 @@ from .court import run
 from .parts import PARTS
 
 #: Cases of each part in a usual run, with seed 0: a few seconds each.
-USUAL = {"choosers": 80, "features": 80, "set-functions": 80, "softmax-proofs": 30, "stacks": 60, "doors": 30}
+USUAL = {
+    "choosers": 80, "features": 80, "set-functions": 80, "solvers": 40, "proofs": 40, "softmax-proofs": 30, "stacks": 60,
+    "doors": 30,
+}  # fmt: skip
 #: Seconds of each part in a slow run; the seed is the time, or what JUDGE_SEED says.
 SLOW = float(os.environ.get("JUDGE_SECONDS", "1200"))
 
@@ -23,7 +26,7 @@ def _interpreted(interpreted):
     """Small problems of many kinds take longer to compile than to solve."""
 
 
-@pytest.mark.parametrize("part", USUAL)
+@pytest.mark.parametrize("part", PARTS)
 def test_fixed_cases(part):
     total = run(part, PARTS[part], 0, range(USUAL[part]))
     assert total.cases == USUAL[part]
