@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 import drsub_fast as ds
+from drsub_fast._kinds import OBJECTIVES, SETS
 from drsub_fast.problems.arrays import to_arrays
 
 from . import answer_claims as claims
@@ -31,7 +32,9 @@ def same_as_single(row, single, size):
 def _stack_of(places):
     """The arrays of problems that share their shapes, with one more axis where they differ, or None."""
     each = [to_arrays(place.f, place.P) for place in places]
-    names = {"objective", "set", "unit_box", "n", "extension", "n_left", "n_right", "regularizer"}
+    kinds = OBJECTIVES[each[0]["objective"]], SETS[each[0]["set"]]
+    shared = {name for kind in kinds for name, item in kind.arguments.items() if item.type is not float}
+    shared |= {"objective", "set"}
     if any(set(one) != set(each[0]) or any(hasattr(v, "toarray") for v in one.values()) for one in each):
         return None
     stacked = {}
@@ -39,7 +42,9 @@ def _stack_of(places):
         values = [np.asarray(one[name]) for one in each]
         if len({v.shape for v in values}) > 1:
             return None
-        if name in names:
+        if name in shared:
+            if len(set(map(str, values))) > 1:
+                return None
             stacked[name] = each[0][name]
         else:
             stacked[name] = np.stack(values)
@@ -65,8 +70,6 @@ def _solves(rng, judge):
         if place.is_empty or not math.isfinite(place.best):
             return
         places.append(place)
-    if kind == "softmax" and len({place.f.unit_box for place in places}) > 1:
-        return
     arrays = _stack_of(places)
     if arrays is None:
         return

@@ -14,8 +14,8 @@ from .parts import PARTS
 
 #: Cases of each part in a usual run, with seed 0: a few seconds each.
 USUAL = {
-    "choosers": 80, "features": 80, "set-functions": 80, "solvers": 40, "proofs": 40, "softmax-proofs": 30, "stacks": 60,
-    "doors": 30,
+    "choosers": 80, "features": 80, "set-functions": 80, "solvers": 40, "proofs": 40, "softmax-proofs": 30,
+    "stacks": 60, "doors": 30,
 }  # fmt: skip
 #: Seconds of each part in a slow run; the seed is the time, or what JUDGE_SEED says.
 SLOW = float(os.environ.get("JUDGE_SECONDS", "1200"))
