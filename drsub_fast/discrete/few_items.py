@@ -75,7 +75,7 @@ def choose_few(
     if isinstance(constraint, PartitionMatroid) and constraint.n == n:
         users = users._replace(**group_limits(constraint))
     elif constraint is not None:
-        if size is not None or type(constraint) is not int:
+        if size is not None or type(constraint) is not int or constraint < 0:
             return None
         most = min(constraint, n)
     elif size is None:

@@ -50,6 +50,8 @@ from drsub_fast.solvers.run import Run
 
 #: Steps of a solve, and the steps timed of a baseline whose time is linear in them and long.
 STEPS, SAMPLED_STEPS = 100, 4
+#: Users whose items are chosen one after the other, or in one stack.
+_USERS = 256
 
 
 @dataclass(frozen=True)
@@ -225,16 +227,16 @@ def greedy_map_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
 
 
 def service_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
-    """k of n items for each of 64 users, seconds a user."""
+    """k of n items for each of some users, seconds a user."""
     for n, rank, k in sizes:
-        ways = service_ways(n, rank, k, users=64)
+        ways = service_ways(n, rank, k, users=_USERS)
         seconds_of = dict(zip(ways, interleaved_medians(list(ways.values()), seconds), strict=True))
         found = {name: run() for name, run in ways.items()}
         for ours in ("greedy_map", "greedy_map_stacked"):
             for theirs in ways:
                 if theirs not in ("greedy_map", "greedy_map_stacked"):
                     same = np.mean([a == b for a, b in zip(found[ours], found[theirs], strict=True)])
-                    times = seconds_of[theirs] / 64, seconds_of[ours] / 64
+                    times = seconds_of[theirs] / _USERS, seconds_of[ours] / _USERS
                     yield Row(ours, f"{k} of {n}, rank {rank}", theirs, *times, f"same items {same:.0%}")
 
 

@@ -142,6 +142,11 @@ def test_a_large_matrix_drops_dependent_items_by_their_own_scale(by_kernel, monk
         assert mine.message == plain.message
 
 
+def test_a_negative_number_of_items_is_refused_by_its_name():
+    with pytest.raises(ValueError, match="constraint = -1"):
+        ds.greedy_map(np.eye(3), -1)
+
+
 def test_duplicate_items_are_chosen_once():
     B = np.repeat(features(np.random.default_rng(5), 6, 6), 3, axis=0)
     result = ds.greedy_map(B @ B.T, 18, full=True)
