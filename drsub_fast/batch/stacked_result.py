@@ -116,8 +116,13 @@ class StackedResult(Record):
         """Whether a part of the maximum is promised and the premise is known to hold, shape (B,)."""
         return np.array([g.ratio is not None and g.holds is True for g in self.guarantee], bool)
 
+    def __copy__(self) -> "StackedResult":
+        other = object.__new__(StackedResult)
+        other.__dict__.update(vars(self))
+        return other
+
     def __getstate__(self) -> dict[str, Any]:
-        # Copies and pickles hold the guarantees, not the problems that they are made from.
+        # Deep copies and pickles hold the guarantees, not the problems that they are made from.
         state = dict(vars(self))
         if state.pop("_claims", None) is not None:
             state["guarantee"] = self.guarantee
