@@ -16,7 +16,8 @@ True
   `nonmonotone_frank_wolfe`, `two_phase_frank_wolfe`, `monotone_frank_wolfe`, `stochastic_continuous_greedy`,
   `boosted_gradient`, `double_greedy`, `mualem_feldman`, `projected_gradient`, `fully_corrective_frank_wolfe`,
   `multi_start`, `global_maximum`. What they return: `Result`, `Status`, `Guarantee`.
-- *Functions*: those of the first table below; your own by `CallableObjective` and `CompiledObjective`.
+- *Functions*: those of the first table below; your own by `CallableObjective` and `CompiledObjective`;
+  sums and multiples by `f + g` and `c * f`.
 - *Sets*: those of the second table below; your own by `CallableSet` and `CompiledSet`; other orthants by `to_orthant`.
 - *Bounds*: `drsub_fast.certificates`, `constants`, `nonmonotone_bound`, `two_phase_bound`, `frank_wolfe_gap_bound`.
 - *Sets of items*: `greedy_map`, `greedy_map_stacked`, `map_dpp`, `greedy`, `exact_map`, `round_solution`,
@@ -60,6 +61,7 @@ from drsub_fast.discrete.set_greedy import GreedySet, greedy
 from drsub_fast.errors import CheckpointError, OracleError, UnsupportedError
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.feature_based import FeatureBased as FeatureBased
 from drsub_fast.objectives.log_det import Spectral as Spectral
 from drsub_fast.objectives.logistic import LogisticNonconvex as LogisticNonconvex
 from drsub_fast.objectives.mean_field import MeanField as MeanField

@@ -20,9 +20,11 @@ from drsub_fast.claims.premises import NONNEGATIVE, has_negative_points, propert
 from drsub_fast.engine.clock import OutOfTime, last_moment, latest_moment, now, thread_time_left, time_left, until
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.feature_based import FeatureBased
 from drsub_fast.objectives.multilinear import Multilinear
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.proofs.covering import capped_maximum
 from drsub_fast.proofs.global_optimum import global_maximum
 from drsub_fast.proofs.rungs import CALL
 from drsub_fast.result import Certificate, Guarantee, Result, Status, Trace, register_prover
@@ -33,6 +35,7 @@ from drsub_fast.solvers.boosted_gradient import boosted_gradient
 from drsub_fast.solvers.continuous_greedy import monotone_frank_wolfe
 from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.double_greedy import double_greedy
+from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.greedy_vertex import greedy_vertex
 from drsub_fast.solvers.mualem_feldman import mualem_feldman
 from drsub_fast.solvers.multi_start import local_solver, multi_start
@@ -88,6 +91,11 @@ def _from_greedy_vertex(f, P, *, time_limit=None, n_starts=None, seed=0, n_jobs=
     return replace(result, time=now() - began)
 
 
+def _of(method, options):
+    """Those of some options that a method has."""
+    return {name: options[name] for name in option_names(method) if name in options}
+
+
 def _best_for_the_time(f, P, *, time_limit=None, **options):
     """Multi-start, joined by the method with the best applicable bound; the better answer, the better bound."""
     began = now()
@@ -98,10 +106,14 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
         except OutOfTime:
             bounded, addition, why = None, "", ""
     left = time_left(limit, began)
+    capped = isinstance(f, FeatureBased) and f.concave == "min" and options["n_starts"] is None and "x0" not in options
+    top = capped_maximum(f, P, solver_upper(f, P)) if capped else None  # at the kinks of f other solves get stuck
     costly = isinstance(f, Multilinear) and f.compiled and f.operations > _COSTLY and bounded is monotone_frank_wolfe
     if costly and options["n_starts"] is None and "x0" not in options:
         result = _from_greedy_vertex(f, P, time_limit=left, **options)
         options = {"max_iter": max(_FEWEST_STEPS, min(100, int(_COSTLY_BUDGET / f.operations)))} | options
+    elif top is not None:
+        result = frank_wolfe(f, P, x0=top, time_limit=left, **_of(frank_wolfe, options) | {"max_iter": 0})
     else:
         result = multi_start(f, P, time_limit=left, **options)
     if result.status.is_stop:
@@ -111,7 +123,7 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
         fails = result.guarantee.ratio is None or result.guarantee.holds is False
         kept = "no guarantee applies" if fails else "a second phase keeps the 1/4 bound of Algorithm 1"
         return replace(result, note=why or kept)
-    shared = {name: options[name] for name in option_names(bounded) if name in options}
+    shared = _of(bounded, options)
     if limit is not None:
         shared["time_limit"] = time_left(limit, began)
     other = bounded(f, P, **shared)

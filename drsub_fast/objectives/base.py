@@ -273,6 +273,10 @@ class DRCheck(Record):
         return self.holds
 
 
+#: What adds and multiplies objectives: `drsub_fast.objectives.combined`.
+COMBINE: dict[str, Any] = {}
+
+
 class Objective:
     """A continuous function to be maximised, with its gradient.
 
@@ -342,6 +346,17 @@ class Objective:
     def gradient(self, x: ArrayLike) -> NDArray[np.float64]:
         """Gradient of f at x, shape (n,)."""
         return self.value_and_gradient(x)[1]
+
+    def __add__(self, other: "Objective") -> "Objective":
+        """f + g, for an objective g of as many variables."""
+        return COMBINE["add"](self, other)
+
+    def __mul__(self, factor: float) -> "Objective":
+        """c * f, for a number c >= 0."""
+        return COMBINE["multiply"](self, factor)
+
+    __rmul__ = __mul__
+    __array_ufunc__ = None  # a number of numpy leaves the product to f
 
     def check_dr(
         self, upper: ArrayLike | None = None, n_samples: int = 20, seed: int = 0, tol: float = 1e-8

@@ -44,13 +44,16 @@ PYTHON_CALL = 100_000
 class _Declared(Objective):
     """What a user knows about an objective and states at its construction."""
 
-    def _declare(self, n, unit_box, dr_submodular, nonnegative, monotone):
+    def _declare(self, n, unit_box, dr_submodular, nonnegative, monotone, concave):
         self.n = as_count(n, "n", lower=1)
         self.unit_box = as_flag(unit_box, "unit_box")
         self._dr_submodular = as_known(dr_submodular, "dr_submodular")
         self._nonnegative = as_known(nonnegative, "nonnegative")
         self._monotone = as_known(monotone, "monotone")
-        given = {"dr_submodular": dr_submodular, "nonnegative": nonnegative, "monotone": monotone}
+        self._concave = as_known(concave, "concave")
+        given = {
+            "dr_submodular": dr_submodular, "nonnegative": nonnegative, "monotone": monotone, "concave": concave,
+        }  # fmt: skip
         self.declared = frozenset(name for name, value in given.items() if value)
 
     @property
@@ -65,6 +68,9 @@ class _Declared(Objective):
 
     def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self._monotone
+
+    def concave_on(self, upper: NDArray[np.float64]) -> bool | None:
+        return self._concave
 
 
 class CallableObjective(_Declared):
@@ -81,8 +87,9 @@ class CallableObjective(_Declared):
         ``gradient(x)`` returns an array of shape (n,).
     unit_box : bool, default False
         Whether the function is meant for [0, 1]^n only.
-    dr_submodular, nonnegative, monotone : bool, optional
-        What is known of f on the sets it is used with; guarantees and upper bounds rest on it.
+    dr_submodular, nonnegative, monotone, concave : bool, optional
+        What is known of f on the sets it is used with; guarantees and upper bounds rest on it. Value and gap bound a
+        concave f.
 
     Raises
     ------
@@ -114,10 +121,11 @@ class CallableObjective(_Declared):
         dr_submodular: bool | None = None,
         nonnegative: bool | None = None,
         monotone: bool | None = None,
+        concave: bool | None = None,
     ) -> None:
         as_function(function, "function", optional=False)
         as_function(gradient, "gradient")
-        self._declare(n, unit_box, dr_submodular, nonnegative, monotone)
+        self._declare(n, unit_box, dr_submodular, nonnegative, monotone, concave)
         self._function, self._gradient = function, gradient
         self._params = CallableParams(self.n, self._call)
 
@@ -197,8 +205,9 @@ class CompiledObjective(_Declared):
         Number of variables.
     unit_box : bool, default False
         Whether the function is meant for [0, 1]^n only.
-    dr_submodular, nonnegative, monotone : bool, optional
-        What is known of f on the sets it is used with; guarantees and upper bounds rest on it.
+    dr_submodular, nonnegative, monotone, concave : bool, optional
+        What is known of f on the sets it is used with; guarantees and upper bounds rest on it. Value and gap bound a
+        concave f.
 
     Raises
     ------
@@ -237,10 +246,11 @@ class CompiledObjective(_Declared):
         dr_submodular: bool | None = None,
         nonnegative: bool | None = None,
         monotone: bool | None = None,
+        concave: bool | None = None,
     ) -> None:
         require_compiled(function, "function", "CallableObjective")
         args = as_arguments(args, "args")
-        self._declare(n, unit_box, dr_submodular, nonnegative, monotone)
+        self._declare(n, unit_box, dr_submodular, nonnegative, monotone, concave)
         self._function = function
         self._params = compiled_params(function, *OBJECTIVE_PARAMS)(self.n, args)
 
@@ -254,5 +264,6 @@ class CompiledObjective(_Declared):
             dr_submodular=self._dr_submodular,
             nonnegative=self._nonnegative,
             monotone=self._monotone,
+            concave=self._concave,
         )
         return build, (self._function, self._params.args, self.n)

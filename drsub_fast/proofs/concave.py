@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.combined import Sum
+from drsub_fast.objectives.feature_based import FeatureBased
 from drsub_fast.objectives.log_det import Spectral
 from drsub_fast.objectives.logistic import LogisticNonconvex
 from drsub_fast.objectives.quadratic import FactoredQuadraticParams
@@ -39,8 +41,11 @@ def excess_curvature(f: Objective, reach: Any) -> Any:
 
     "Concave" is up to rounding: a quadratic passes whose largest eigenvalue is 1e-13 of its norm.
     """
-    if isinstance(f, Spectral):
+    if isinstance(f, Spectral) or f.concave_on(reach):
         return 0.0
+    if isinstance(f, Sum):
+        excess = [excess_curvature(part, reach) for part in f.parts]
+        return None if None in excess else float(np.dot(f.weights, excess))
     if isinstance(f, LogisticNonconvex):
         return 0.0 if np.abs(reach).max(initial=0.0) <= f.dr_radius else None
     if isinstance(f.params, FactoredQuadraticParams):
@@ -77,6 +82,8 @@ def concave_steps(problem: Any) -> Generator[Any, None, None]:
         return
     price = _GRADIENTS * (gradient_price(f) + n * n)
     yield gap_bound(f, P, upper, x, excess), price
+    if isinstance(f, FeatureBased) and f.concave == "min":
+        return  # at its kinks no gap is small
     for tol in _TOLERANCES:
         x = local_solver(f, P).solve(f, P, x0=x, max_iter=1000, tol=tol * max(abs(value), 1e-3)).x
         yield gap_bound(f, P, upper, x, excess), price + CALL

@@ -24,6 +24,7 @@ import scipy
 
 from drsub_fast.errors import OracleError, UnsupportedError
 from drsub_fast.lp.highs import HighsOracle
+from drsub_fast.objectives.feature_based import FeatureBased
 from drsub_fast.objectives.mean_field import MeanField
 from drsub_fast.objectives.multilinear import MaximaExtension
 from drsub_fast.proofs.program import constraint_rows
@@ -55,8 +56,15 @@ def terms_of(params: Any) -> Any:
     return Terms(np.array(drops), rows)
 
 
+def capped_terms(f: FeatureBased) -> Any:
+    """The terms w_j cap_j min(1, (W'x)_j / cap_j) of features that count up to a cap."""
+    counts = (f.cap > 0.0) & (f.weights > 0.0)
+    cap = f.cap[counts]
+    return Terms(f.weights[counts] * cap, scipy.sparse.csr_matrix(f.W[:, counts].T / cap[:, None]))
+
+
 def best_shares(terms: Any, linear: Any, P: FeasibleSet, upper: Any) -> Any:
-    """About the best shares: multipliers of the program, for a P of finitely many rows."""
+    """About the best shares, multipliers of the program for a P of finitely many rows, and the program's x."""
     count = len(terms.drops)
     A, b, A_eq, b_eq, lower = constraint_rows(P)
     m, k = len(b), len(b_eq)
@@ -68,29 +76,39 @@ def best_shares(terms: Any, linear: Any, P: FeasibleSet, upper: Any) -> Any:
     below = np.concatenate([np.full(count + m, -np.inf), b_eq])
     bound = np.concatenate([upper, np.ones(count)])
     oracle = HighsOracle(rows, above, bound, row_lower=below, lower=np.concatenate([lower, np.zeros(count)]))
-    oracle.maximize(np.concatenate([linear, terms.drops]), bound)
-    return np.clip(oracle.row_duals()[:count] / terms.drops, 0.0, 1.0)
+    x = oracle.maximize(np.concatenate([linear, terms.drops]), bound)[: len(linear)]
+    return np.clip(oracle.row_duals()[:count] / terms.drops, 0.0, 1.0), x
+
+
+def capped_maximum(f: FeatureBased, P: FeasibleSet, upper: Any) -> Any:
+    """A maximum of features that count up to a cap, up to the tolerance of the program; None if P has no rows."""
+    try:
+        return P.move_inside(best_shares(capped_terms(f), np.zeros(f.n), P, upper)[1], upper)
+    except (OracleError, UnsupportedError):
+        return None
 
 
 def covering_steps(problem: Any) -> Iterator[Any]:
-    """The rung: one step, for a maxima extension over any set with rows, or its mean-field objective."""
+    """The rung: one step over any set with rows, for a maxima extension, its mean field, or features up to a cap."""
     f, P, upper = problem.f, problem.P, problem.upper
     extension = f.extension if isinstance(f, MeanField) else f
-    if not isinstance(extension, MaximaExtension):
+    if isinstance(f, FeatureBased) and f.concave == "min":
+        entries, linear = f.W.size, np.zeros(f.n)
+    elif isinstance(extension, MaximaExtension):
+        sizes = np.diff(extension.params.pointers)
+        entries, linear = int((sizes * (sizes + 1) // 2).sum()), extension.params.linear
+    else:
         return
-    params = extension.params
-    sizes = np.diff(params.pointers)
-    entries = int((sizes * (sizes + 1) // 2).sum())
     if not 0 < entries <= _MOST_ENTRIES:
         return
     yield math.inf, 200 * entries + 500 * CALL
-    terms = terms_of(params)
+    terms = capped_terms(f) if isinstance(f, FeatureBased) else terms_of(extension.params)
     try:
-        shares = best_shares(terms, params.linear, P, upper)
+        shares, _ = best_shares(terms, linear, P, upper)
     except (OracleError, UnsupportedError):
         return
-    cost = params.linear + terms.rows.T @ (shares * terms.drops)
+    cost = linear + terms.rows.T @ (shares * terms.drops)
     constant = float(terms.drops @ (1.0 - shares))
-    rounding = 1e-13 * (terms.drops.sum() + np.abs(cost).sum() + np.abs(params.linear).sum())
+    rounding = 1e-13 * (terms.drops.sum() + np.abs(cost).sum() + np.abs(linear).sum())
     rise = largest(P, cost, upper) if f is extension else float(np.logaddexp(0.0, cost).sum())
     yield constant + rise + rounding, 0

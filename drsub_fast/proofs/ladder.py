@@ -1,6 +1,7 @@
 """All bounds for one problem: those that cost next to nothing, and the ladder of rungs above them (`proofs.rungs`)."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from drsub_fast.claims.premises import property_holds
 from drsub_fast.engine.clock import OutOfTime, until, untimed
 from drsub_fast.errors import OracleError
 from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.combined import Sum
 from drsub_fast.objectives.quadratic import QuadraticParams
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.ball_bound import ball_steps
@@ -27,6 +29,26 @@ from drsub_fast.sets.base import FeasibleSet
 #: linear program of a dozen variables.
 _ANYWAY = 2e4
 
+#: Operations for the bound of each part of a sum, one try after another.
+_PART_OPERATIONS = (1e6, 1e7, 1e8)
+
+
+def sum_steps(problem: Any) -> Iterator[tuple[float, float]]:
+    """The rung: the sum of the bounds of the parts of a sum, with more and more operations for each."""
+    f, P, upper, x, _ = problem
+    if not isinstance(f, Sum):
+        return
+    bound = math.inf
+    for operations in _PART_OPERATIONS:
+        yield bound, operations * len(f.parts)
+        bounds = []
+        for part in f.parts:
+            value, known = part.value(x), free_bound(part, P, upper)
+            bounds.append(climb_ladder(part, P, upper, x, value, known, value, Allowance(operations)))
+        bound = float(np.dot(f.weights, bounds) + 1e-13 * np.dot(f.weights, np.abs(bounds)))
+    yield bound, math.inf
+
+
 #: Bounds from the cheap to the dear; the last of quadratics and softmax extensions are what branching begins with.
 RUNGS = (
     concave_steps,
@@ -40,6 +62,7 @@ RUNGS = (
     interior_point_steps,
     first_order_steps,
     softmax_branching_steps,
+    sum_steps,
 )
 
 
