@@ -3,6 +3,7 @@
 import os
 import signal
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 # Before the package is imported: tests run compiled, whatever it costs, unless the environment says otherwise.
 os.environ.setdefault("DRSUB_FAST_COMPILE", "now")
@@ -13,10 +14,42 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+#: What starts processes: modules, and names of classes.
+PROCESSES = ("subprocess", "multiprocessing", "ProcessPoolExecutor", "LocalCluster")
+
 #: Tests of what is proved, drawn, chosen or read: kernels are compiled where that pays, as for users.
 AS_FOR_USERS = ("discrete", "experiments", "problems", "proofs", "reference")
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_configure(config):
+    """Who leaves out what starts slowly is at work: nothing is compiled then."""
+    if "not slow_start" in config.option.markexpr:
+        os.environ["DRSUB_FAST_COMPILE"] = "never"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Marks tests that start processes, the judge, and what takes hours anyway as `slow_start`."""
+    for item in items:
+        function = getattr(item, "function", None)
+        fixtures = getattr(item, "_fixtureinfo", None)
+        known = [] if fixtures is None else [each[-1].func for each in fixtures.name2fixturedefs.values()]
+        marked = item.get_closest_marker("slow") is not None or item.path.parent.name == "judge"
+        if marked or any(_starts_processes(called, set()) for called in (function, *known)):
+            item.add_marker("slow_start")
+
+
+def _starts_processes(value, seen):
+    """Whether a function of the tests, or one that it calls, names what starts processes."""
+    if isinstance(value, (ModuleType, type)):
+        return value.__name__ in PROCESSES
+    value = getattr(value, "__wrapped__", value)
+    if not isinstance(value, FunctionType) or value in seen or "tests" not in Path(value.__code__.co_filename).parts:
+        return False
+    seen.add(value)
+    return any(_starts_processes(value.__globals__.get(name), seen) for name in value.__code__.co_names)
 
 
 @pytest.fixture(scope="session")

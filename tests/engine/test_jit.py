@@ -8,6 +8,7 @@ from numba.core.errors import TypingError
 
 import drsub_fast as ds
 from drsub_fast.engine import jit
+from drsub_fast.objectives.base import evaluate
 from drsub_fast.solvers.continuous_greedy import additive_loop
 
 needs_compiler = pytest.mark.skipif(jit.COMPILE != "now", reason="kernels are not compiled")
@@ -114,3 +115,24 @@ def test_a_solve_finds_its_compiled_code_by_the_kind_of_the_problem():
         f = ds.MeanField(extension)
         x = ds.nonmonotone_frank_wolfe(f, P, max_iter=10).x
         assert f.value(x) >= f.value(np.full(2, 0.01))
+
+
+def test_sources_change_with_the_text_of_a_kernel_and_of_what_is_registered_for_a_class(monkeypatch):
+    def registered(slope):
+        @jit.kernel
+        def evaluate(params, work, x):
+            return slope * x.sum()
+
+        return evaluate
+
+    class Params(tuple):
+        __slots__ = ()
+
+    def sources(slope):
+        monkeypatch.setitem(evaluate.table, Params, registered(slope))
+        return additive_loop.sources({Params, tuple})
+
+    assert sources(1.0) == sources(1.0) != sources(2.0)
+    assert additive_loop.sources({tuple}) not in (None, sources(1.0))
+    assert registered(1.0).sources(set()) == registered(1.0).sources(set()) != registered(2.0).sources(set())
+    assert registered(value for value in "ab").sources(set()) is None  # nobody can tell what a generator holds

@@ -30,6 +30,19 @@ def test_what_is_stored_is_found(folder):
     assert [path.name for path in folder.iterdir()] == [NAME]
 
 
+def test_files_that_changed_places_or_names_are_not_used(folder):
+    for name, code in ((NAME, b"code"), ("b.kernel", b"other code")):
+        store.save(name, SOURCES, STAMP, code)
+    (folder / NAME).rename(folder / "c.kernel")
+    (folder / "b.kernel").rename(folder / NAME)
+    (folder / "c.kernel").rename(folder / "b.kernel")
+    for name in (NAME, "b.kernel", "c.kernel"):
+        assert not store.holds(name, SOURCES)
+        assert store.load(name, SOURCES, STAMP) is None
+    store.save(NAME, SOURCES, STAMP, b"code")
+    assert store.load(NAME, SOURCES, STAMP) == b"code"
+
+
 def test_code_of_another_compiler_or_of_other_sources_is_not_used(folder):
     store.save(NAME, SOURCES, STAMP, b"code")
     assert store.load(NAME, SOURCES, "0" * 64) is None
