@@ -10,7 +10,7 @@ worth. Given such an f and a compact convex set P of points x >= 0, `maximize` l
 >>> r.value <= r.upper_bound
 True
 
-**Chapters.**
+`drsub_fast.guide` is a guide in short pages. **Chapters of the reference:**
 
 - *Methods and what they guarantee*: `maximize` and the records in `drsub_fast.methods`; `frank_wolfe`,
   `nonmonotone_frank_wolfe`, `two_phase_frank_wolfe`, `monotone_frank_wolfe`, `stochastic_continuous_greedy`,
@@ -44,7 +44,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from drsub_fast import certificates, extend, instances, reference
+from drsub_fast import certificates, extend, guide, instances, reference
 from drsub_fast._kinds import OBJECTIVES, SETS, public_names, with_tables
 from drsub_fast.apriori import Constants, constants, frank_wolfe_gap_bound, nonmonotone_bound, two_phase_bound
 from drsub_fast.batch.choices import StackedChoices, greedy_map_stacked
@@ -148,6 +148,7 @@ __all__ = [
     "greedy",
     "greedy_map",
     "greedy_map_stacked",
+    "guide",
     "improve_set",
     "infer_signs",
     "instances",

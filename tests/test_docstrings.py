@@ -80,7 +80,7 @@ def test_a_class_says_what_it_takes_or_holds_and_shows_an_example(name):
 def test_the_pages_are_built_without_a_warning(tmp_path):
     pytest.importorskip("pdoc")
     run = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "pdoc", "--docformat", "numpy", "--math", "-o", tmp_path, "drsub_fast"],
+        [sys.executable, "-W", "error", "-m", "pdoc", "--docformat", "numpy", "-o", tmp_path, "drsub_fast"],
         capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(Path(ds.__file__).parents[1])},
     )  # fmt: skip
     assert (run.returncode, run.stderr) == (0, "")

@@ -12,7 +12,7 @@ PACKAGE = Path(ds.__file__).parent
 
 #: Folders, and modules beside them, from the ground up. A room imports from the floors below its own.
 FLOORS = (
-    ("_records",),
+    ("_records", "guide"),
     ("_start",),
     ("_checks", "_kinds", "errors", "result"),
     ("engine", "reference"),
