@@ -229,6 +229,8 @@ class ItemSelector:
         if self.similarity != "cosine":
             return {"features": X, "similarity": self.similarity, "gamma": self.gamma}
         X, norms = with_norms(X)
+        if norms.all():
+            return {"features": X, "similarity": "cosine"}
         scale = np.divide(1.0, norms, out=np.zeros(norms.size), where=norms > 0.0)
         features = scipy.sparse.diags_array(scale) @ X if scipy.sparse.issparse(X) else X * scale[:, None]
         return {"features": features, "similarity": "inner"}

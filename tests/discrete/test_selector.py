@@ -104,3 +104,45 @@ def test_without_scikit_learn(monkeypatch):
 def test_options_that_mean_nothing_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
         ds.ItemSelector(2, **options).fit(np.eye(3))
+
+
+def test_quality_and_constraint_are_those_of_map_dpp():
+    X = load_iris().data
+    q = np.linspace(1.0, 2.0, 150)
+    P = ds.PartitionMatroid(np.arange(150) % 10, 1)
+    own = ds.ItemSelector(5, "dpp", quality=q, constraint=P).fit(X)
+    assert set(own.ranking_) == set(ds.map_dpp(features=X, quality=q, constraint=P, size=5).items)
+    again = ds.ItemSelector(5, "dpp", constraint=P).fit(X, quality=q)
+    np.testing.assert_array_equal(own.ranking_, again.ranking_)
+    assert own.bound_ >= own.value_
+    within = ds.ItemSelector(5, constraint=P).fit(X)
+    assert len(set(within.ranking_ % 10)) == 5
+    with pytest.raises(ValueError, match="quality goes with the features of dpp"):
+        ds.ItemSelector(5, quality=q).fit(X)
+
+
+def test_more_rows_than_the_rank_end_with_a_message():
+    X = np.random.default_rng(0).standard_normal((60, 3)) @ np.ones((3, 8)) + np.arange(8.0)
+    selector = ds.ItemSelector(9, "dpp").fit(X)
+    assert len(set(selector.ranking_)) == 9
+    assert "independent" in selector.message_
+
+
+@pytest.mark.parametrize("function", ["dpp", "facility-location"])
+def test_cosines_have_no_units(function):
+    X = np.random.default_rng(3).random((15, 6))
+    own = ds.ItemSelector(4, function).fit(X)
+    for unit in (1e-300, 1e-170, 1e160, 1e300):
+        other = ds.ItemSelector(4, function).fit(X * unit)
+        assert set(other.ranking_) == set(own.ranking_)
+        assert other.value_ == pytest.approx(own.value_)
+
+
+def test_frames_on_request():
+    X = load_iris().data
+    frame = ds.ItemSelector(3).set_output(transform="pandas").fit_transform(X)
+    assert isinstance(frame, pd.DataFrame)
+    assert frame.shape == (3, 4)
+    assert list(frame.columns) == ["x0", "x1", "x2", "x3"]
+    with pytest.raises(ValueError, match="square matrix of similarities"):
+        ds.ItemSelector(3, similarity="precomputed").fit(X)
