@@ -65,7 +65,7 @@ def vector_text(x: Any) -> str:
     return f"{x.size} entries, {used.size} of them not 0" + (f"; the largest: {shown}" if shown else "")
 
 
-def draw_trace(result: Any, axes: "tuple[Axes, Axes] | None" = None) -> "tuple[Axes, Axes]":
+def draw_trace(result: Any, axes: "tuple[Axes, Axes] | Axes | None" = None) -> "tuple[Axes, Axes | None]":
     """Value and gap of a run against the iteration, see `Result.plot`."""
     try:
         from matplotlib import pyplot
@@ -75,13 +75,16 @@ def draw_trace(result: Any, axes: "tuple[Axes, Axes] | None" = None) -> "tuple[A
         ) from None
     if axes is None:
         _, axes = pyplot.subplots(1, 2, figsize=(8.4, 3.2), layout="constrained")
-    left, right = axes
+    left, right = (axes, None) if hasattr(axes, "plot") else axes
     steps = np.arange(result.trace.value.size)
-    left.plot(steps, result.trace.value, label="value of the iterate")
+    left.plot(steps, result.trace.value, "o" if steps.size == 1 else "-", label="value of the iterate")
     _line(left, result.value, "value returned", "tab:green", "dashed")
     _line(left, result.certificate.known, "proven bound", "black", "solid")
     left.set(xlabel="iteration", ylabel="f(x)", title=result.method)
     left.legend(fontsize="small", frameon=False)
+    left.grid(alpha=0.3)
+    if right is None:
+        return left, None
     positive = result.trace.fw_gap > 0.0
     right.plot(steps[positive], result.trace.fw_gap[positive], color="tab:orange")
     if positive.any():
@@ -89,8 +92,7 @@ def draw_trace(result: Any, axes: "tuple[Axes, Axes] | None" = None) -> "tuple[A
     else:
         right.text(0.5, 0.5, "no gap was computed", ha="center", transform=right.transAxes)
     right.set(xlabel="iteration", ylabel="Frank-Wolfe gap")
-    for axis in (left, right):
-        axis.grid(alpha=0.3)
+    right.grid(alpha=0.3)
     return left, right
 
 

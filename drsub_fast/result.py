@@ -418,17 +418,21 @@ class Result(Record):
         """Of a minimisation: a proven lower bound on the global minimum. Else minus infinity."""
         return self.details.lower_bound
 
-    def plot(self, axes: "tuple[Axes, Axes] | None" = None) -> "tuple[Axes, Axes]":
+    def plot(
+        self, axes: "tuple[Axes, Axes] | Axes | None" = None, *, ax: "Axes | None" = None
+    ) -> "tuple[Axes, Axes | None]":
         """Draws the value with its bound, and the gap, against the iteration.
 
         Parameters
         ----------
         axes : pair of matplotlib axes, optional
             Where to draw; by default in a new figure of ``matplotlib.pyplot``.
+        ax : matplotlib axes, optional
+            Where to draw the value alone; in the place of ``axes``.
 
         Returns
         -------
-        (Axes, Axes)
+        (Axes, Axes or None)
             Of the value and of the gap; ``result.plot()[0].figure.savefig("run.png")`` keeps the picture.
 
         Raises
@@ -436,7 +440,7 @@ class Result(Record):
         ImportError
             Without matplotlib, which the extra ``plot`` brings.
         """
-        return draw_trace(self, axes)
+        return draw_trace(self, axes if ax is None else ax)
 
     def _rows(self) -> dict[str, str]:
         part = self._part_of(self.certificate.known)

@@ -190,7 +190,7 @@ def maximize_many(
         As in `maximize`.
     executor : concurrent.futures.Executor, optional
         Where chunks are solved: a pool of threads by default, a `ProcessPoolExecutor`, or a Dask cluster by
-        ``client.get_executor()``. It is not shut down. Dask runs the tasks of a worker that dies again on
+        ``client.get_executor(pure=False)``. It is not shut down. Dask runs the tasks of a worker that dies again on
         another one; a process pool that loses a process raises `BrokenProcessPool`.
     n_jobs : int, optional
         Threads of the default pool (None or -1: as many as there are processors), or the number of workers of
@@ -242,5 +242,6 @@ def maximize_many(
             for result in iterator:
                 results.append(result)
     except KeyboardInterrupt:
-        logger.warning("the batch was interrupted: %d results are returned", len(results))
+        total = f" of {len(problems)}" if hasattr(problems, "__len__") else ""
+        logger.warning("the batch was interrupted: %d%s results are returned", len(results), total)
     return results

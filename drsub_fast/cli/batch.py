@@ -173,9 +173,10 @@ class _Tally:
         self.worst = np.fmax(self.worst, np.fmax.reduce(gaps, initial=np.nan))
         self.failed += [names[i] for i in np.flatnonzero(statuses == Status.FAILED.name)]
 
-    def show(self, seconds):
-        """Prints the summary."""
-        print(f"{self.count} {self.unit}s in {seconds:.2f} s ({self.count / seconds:.0f} a second)")
+    def show(self, seconds, total=None):
+        """Prints the summary; ``total`` are those of a batch that was interrupted."""
+        of = "" if total is None else f" of {total}"
+        print(f"{self.count}{of} {self.unit}s in {seconds:.2f} s ({self.count / seconds:.0f} a second)")
         for name, number in sorted(self.statuses.items()):
             print(f"{name:14}{number}")
         if np.isfinite(self.worst):
@@ -214,7 +215,7 @@ def write_batch(args: Any, unit: str, count: int, answers: Callable[..., Any]) -
                 add(results, **columns)
                 tally.add(results, columns["name"])
     except KeyboardInterrupt:
-        tally.show(time.perf_counter() - began)
+        tally.show(time.perf_counter() - began, count)
         print(f"drsub-fast: interrupted; --resume goes on from {folder}", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:

@@ -58,6 +58,7 @@ from drsub_fast.engine.dispatch import operation, register
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import split
 from drsub_fast.engine.vector import add_scaled, blend, slope
+from drsub_fast.objectives.gradient_check import GradientCheck, compare_gradient
 
 GradientWork = namedtuple("GradientWork", "grad trial")
 
@@ -411,6 +412,29 @@ class Objective:
             f"x = {np.array2string(point, precision=4, threshold=10)}"
         )
         return DRCheck(False, pair, point, worst_rate, message)
+
+    def check_gradient(self, x: ArrayLike, tol: float = 1e-5) -> GradientCheck:
+        """Compare the gradient at x with differences of values; takes 2 n values of f.
+
+        Parameters
+        ----------
+        x : array_like, shape (n,)
+        tol : float, default 1e-5
+            Part of the largest derivative by which they may differ.
+
+        Returns
+        -------
+        GradientCheck
+            True if they agree, else with the coordinate at fault in its message.
+
+        Examples
+        --------
+        >>> import drsub_fast as ds
+        >>> ds.CallableObjective(lambda x: (x[0] * x[1], 3.0 * x[::-1]), n=2).check_gradient([0.5, 1.0]).message
+        'the derivative in x[0] is 3, and by differences of the values 1'
+        """
+        x, tol = as_vector(x, "x", n=self.n), as_real(tol, "tol", lower=0.0)
+        return compare_gradient(self.value, self.gradient(x), x, tol)
 
     def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         """Whether f is known to be DR-submodular on [0, upper]: True, False or None.

@@ -14,7 +14,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from drsub_fast._checks import as_count, as_flag, as_function, as_known
+from drsub_fast._checks import as_count, as_flag, as_function, as_known, described
 from drsub_fast.engine.fingerprints import known_fingerprint
 from drsub_fast.engine.interpreted import call_outside
 from drsub_fast.engine.jit import COMPILE, kernel
@@ -98,7 +98,8 @@ class CallableObjective(_Declared):
 
     Notes
     -----
-    Pickles where the functions do. A `CompiledObjective` is much faster.
+    Pickles where the functions do. A `CompiledObjective` is much faster. ``f.check_gradient(x)`` tells whether the
+    gradient is that of the values: with a wrong one the methods converge to somewhere else.
 
     Examples
     --------
@@ -134,7 +135,14 @@ class CallableObjective(_Declared):
 
     def _call(self, x):
         if self._gradient is None:
-            value, grad = call_outside(self._function, x.copy())
+            answer = call_outside(self._function, x.copy())
+            try:
+                value, grad = answer
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"function(x) must return the pair (value, gradient), got {described(answer)}: give "
+                    "gradient= if it returns the value alone"
+                ) from None
         else:
             value, grad = call_outside(self._function, x.copy()), call_outside(self._gradient, x.copy())
         grad = np.asarray(grad, dtype=np.float64)

@@ -133,6 +133,8 @@ def bounds_from_scipy(bounds: Any, n: int) -> Any:
         return np.full(n, -np.inf), np.full(n, np.inf)
     if isinstance(bounds, scipy.optimize.Bounds):
         return tuple(np.array(np.broadcast_to(side, n), np.float64) for side in (bounds.lb, bounds.ub))
+    if isinstance(bounds, scipy.optimize.LinearConstraint):
+        raise TypeError("a LinearConstraint stands where the bounds are expected, which come before the constraints")
     pairs = list(bounds)
     if len(pairs) != n or any(len(pair) != 2 for pair in pairs):
         raise ValueError(f"bounds must be {n} pairs (low, high), or scipy.optimize.Bounds")
@@ -173,6 +175,8 @@ def variables_in_scipy(bounds: Any, constraints: Any) -> Any:
             return (
                 constraint.A.shape[1] if scipy.sparse.issparse(constraint.A) else np.atleast_2d(constraint.A).shape[1]
             )
+    if isinstance(bounds, scipy.optimize.LinearConstraint):
+        raise TypeError("a LinearConstraint stands where the bounds are expected, which come before the constraints")
     if isinstance(bounds, scipy.optimize.Bounds):
         return max(np.size(bounds.lb), np.size(bounds.ub))
     return len(bounds)

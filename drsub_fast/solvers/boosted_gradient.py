@@ -27,7 +27,7 @@ from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.multi_start import local_solver
-from drsub_fast.solvers.record import Method, register_method
+from drsub_fast.solvers.record import Method, named_options, register_method
 
 _PART = 1.0 - 1.0 / math.e
 #: Values along the way may fall: what speaks against a declared monotone f in continuous greedy says nothing here.
@@ -38,6 +38,7 @@ _PROMISE = Promise(
 )
 
 
+@named_options
 def boosted_gradient(
     f: Objective,
     P: FeasibleSet,

@@ -26,7 +26,7 @@ from drsub_fast.result import Result, Status
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem, require_shrinking
 from drsub_fast.solvers.domain import inner_point
-from drsub_fast.solvers.record import Method, register_method
+from drsub_fast.solvers.record import Method, named_options, register_method
 from drsub_fast.solvers.run import Run
 from drsub_fast.solvers.state import (
     CLOSING,
@@ -122,6 +122,7 @@ def _solve(method, shrunken, promise, f, P, max_iter, lmo, *options):
     return run.result(method, status, promise)
 
 
+@named_options
 def nonmonotone_frank_wolfe(
     f: Objective,
     P: FeasibleSet,
@@ -174,6 +175,7 @@ def nonmonotone_frank_wolfe(
     )  # fmt: skip
 
 
+@named_options
 def monotone_frank_wolfe(
     f: Objective,
     P: FeasibleSet,

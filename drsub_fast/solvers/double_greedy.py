@@ -27,7 +27,7 @@ from drsub_fast.objectives.base import Objective, coordinate_maximum, evaluate, 
 from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.problem import require_problem
-from drsub_fast.solvers.record import Method, register_method
+from drsub_fast.solvers.record import Method, named_options, register_method
 from drsub_fast.solvers.run import Run, objective_kind
 from drsub_fast.solvers.state import (
     CLOSING,
@@ -129,6 +129,7 @@ def double_greedy_loop(
     return FINISHED if code == OK else code
 
 
+@named_options
 def double_greedy(
     f: Objective,
     P: Box,

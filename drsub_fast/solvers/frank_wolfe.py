@@ -22,7 +22,7 @@ from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective, contract, exact_step
 from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.base import FeasibleSet
-from drsub_fast.solvers.record import Method, register_method
+from drsub_fast.solvers.record import Method, named_options, register_method
 from drsub_fast.solvers.run import Run
 from drsub_fast.solvers.state import (
     BEST_GAP,
@@ -125,6 +125,7 @@ def _step_rule(step_size, curvature, f, upper):
     return rule, max(curvature, _LEAST_CURVATURE)
 
 
+@named_options
 def frank_wolfe(
     f: Objective,
     P: FeasibleSet,

@@ -52,7 +52,7 @@ from drsub_fast.solvers.atoms import (
     share_out,
 )
 from drsub_fast.solvers.frank_wolfe import STATIONARY
-from drsub_fast.solvers.record import Method, register_method
+from drsub_fast.solvers.record import Method, named_options, register_method
 from drsub_fast.solvers.run import Run
 from drsub_fast.solvers.state import (
     STALE,
@@ -310,6 +310,7 @@ def fully_corrective_loop(
         control[VERTEX] = STALE
 
 
+@named_options
 def fully_corrective_frank_wolfe(
     f: Objective,
     P: FeasibleSet,

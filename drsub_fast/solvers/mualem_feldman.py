@@ -24,9 +24,10 @@ from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import inner_point, solver_upper
 from drsub_fast.solvers.frank_wolfe import frank_wolfe
-from drsub_fast.solvers.record import Method, register_method
+from drsub_fast.solvers.record import Method, named_options, register_method
 
 
+@named_options
 def mualem_feldman(
     f: Objective,
     P: FeasibleSet,

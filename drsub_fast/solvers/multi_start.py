@@ -46,7 +46,7 @@ from drsub_fast.solvers.domain import likely_peaks, points_inside, starting_poin
 from drsub_fast.solvers.frank_wolfe import STATIONARY
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
-from drsub_fast.solvers.record import Method, register_method
+from drsub_fast.solvers.record import Method, named_options, register_method
 from drsub_fast.solvers.run import (
     STATUS_OF,
     USUAL_STEPS,
@@ -129,6 +129,7 @@ def _most_starts(n):
     return min(max(2 * n, min(12 * n, _MOST)), int(_BUDGET / n))
 
 
+@named_options
 def multi_start(
     f: Objective,
     P: FeasibleSet,

@@ -21,7 +21,7 @@ from drsub_fast.objectives.base import Objective, evaluate
 from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.base import FeasibleSet, project
 from drsub_fast.solvers.frank_wolfe import STATIONARY
-from drsub_fast.solvers.record import Method, register_method
+from drsub_fast.solvers.record import Method, named_options, register_method
 from drsub_fast.solvers.run import Run
 from drsub_fast.solvers.spectral_steps import SpectralOptions, spectral_loop
 from drsub_fast.solvers.state import (
@@ -102,6 +102,7 @@ def projected_gradient_loop(
     return CONVERGED if numbers[GAP] <= small_gap(options.tol, numbers) else FINISHED
 
 
+@named_options
 def projected_gradient(
     f: Objective,
     P: FeasibleSet,

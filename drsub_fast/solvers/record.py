@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from inspect import signature
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from drsub_fast._checks import one_of
 from drsub_fast.objectives.base import Objective
@@ -118,3 +118,21 @@ def check_options(options: Any, known: Any, method: Any) -> None:
     for name in options:
         if name not in known:
             raise TypeError(f"{method} takes no option {name!r}; its options are {', '.join(sorted(known))}")
+
+
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
+
+
+def named_options(solver: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
+    """The solver, which names its options where one is given that it does not have."""
+    known = set(signature(solver).parameters)
+
+    @wraps(solver)
+    def checked(*args: _Arguments.args, **options: _Arguments.kwargs) -> _Answer:
+        if not known.issuperset(options):
+            wrong = {name: value for name, value in options.items() if name not in known}
+            check_options(wrong, option_names(solver), solver.__name__)
+        return solver(*args, **options)
+
+    return checked
