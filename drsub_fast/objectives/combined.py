@@ -102,7 +102,7 @@ class Sum(Objective):
     >>> import drsub_fast as ds
     >>> f = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0]) + 0.5 * ds.Softmax([[2.0, 0.5], [0.5, 1.5]])
     >>> f, round(f.value([1.0, 0.5]), 4), ds.maximize(f, ds.Box([1.0, 1.0])).success
-    (Quadratic(n=2) + 0.5 * Softmax(n=2), 0.8863, True)
+    (Quadratic(n=2) + 0.5 * Softmax(n=2), 0.9325, True)
     """
 
     def __init__(self, parts: tuple[Objective, ...], weights: tuple[float, ...]) -> None:

@@ -116,7 +116,7 @@ class FeatureBased(Objective):
     >>> import drsub_fast as ds
     >>> f = ds.FeatureBased([[4.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> f.value([1.0, 1.0, 0.0]), ds.greedy(f, size=2).items.tolist()
-    (3.0, [2, 0])
+    (3.0, [0, 2])
     """
 
     def __init__(
