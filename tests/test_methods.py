@@ -1,5 +1,7 @@
 """One record a method: who adds one finds it wherever methods are run or shown."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -42,6 +44,33 @@ def test_a_new_method_is_run_by_all_who_run_methods(added):
     assert ds.maximize(F, P, method="two-phase-frank-wolfe", subroutine=added, max_iter=1).value == two.value
     with pytest.raises(TypeError, match=r"takes no option 'step'; its options are .*max_iter"):
         ds.maximize(F, P, method=added, step=1.0)
+
+
+def test_options_of_a_new_method_reach_the_command(tmp_path, capsys, monkeypatch):
+    def stretched(f, P, *, max_iter=10, stretch=1.0, mode="plain", twice=False):
+        r = ds.frank_wolfe(f, P, max_iter=max_iter)
+        return replace(r, note=f"{stretch!r} {mode!r} {twice!r}")
+
+    monkeypatch.setitem(METHODS, "stretched", None)
+    register_method(Method("stretched", stretched, "Stretched"))
+    ds.write_problem(tmp_path / "p.npz", F, P)
+    argv = [
+        "solve",
+        str(tmp_path / "p.npz"),
+        "--method",
+        "stretched",
+        "--stretch",
+        "2.5",
+        "--mode",
+        "odd",
+        "--twice",
+        "true",
+    ]
+    assert main(argv) == 0
+    assert "2.5 'odd' True" in capsys.readouterr().out
+    assert main(["solve", str(tmp_path / "p.npz"), "--method", "frank-wolfe", "--step-size", "exact"]) == 0
+    assert main(["solve", str(tmp_path / "p.npz"), "--method", "frank-wolfe", "--stretch", "2"]) == 2
+    assert "has no option --stretch; it has --max-iter" in capsys.readouterr().err
 
 
 def test_a_new_method_is_an_option_of_the_command_and_a_curve_of_the_figures(added, tmp_path, capsys):

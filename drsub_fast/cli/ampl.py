@@ -11,6 +11,7 @@ from typing import Any
 
 from drsub_fast import __version__
 from drsub_fast._checks import one_of
+from drsub_fast.cli.options import option_value
 from drsub_fast.errors import OracleError
 from drsub_fast.methods import maximize, method_names, options_of
 from drsub_fast.problems.nl import open_nl, program_of_nl, write_sol
@@ -27,15 +28,6 @@ _CODES = {
 }  # fmt: skip
 
 
-def _value(text):
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
 def _options(words):
     """The options of words ``name=value``, or ``name value`` as AMPL takes them too."""
     options, words = {}, iter(words)
@@ -44,7 +36,7 @@ def _options(words):
         text = text if sign else next(words, None)
         if text is None:
             raise ValueError(f"the option {name!r} has no value: write {name}=..")
-        options[name] = _value(text)
+        options[name] = option_value(text)
     return options
 
 

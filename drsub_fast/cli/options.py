@@ -1,8 +1,9 @@
 """Options of the methods on the command line, for all subcommands that solve."""
 
+from inspect import Parameter, signature
 from typing import Any
 
-from drsub_fast.methods import method_names, options_of
+from drsub_fast.methods import METHODS, method_names, options_of
 
 _OPTIONS = (
     ("max_iter", int, "steps of the method"),
@@ -14,6 +15,33 @@ _OPTIONS = (
 )
 
 
+def option_value(text: str) -> Any:
+    """A number, true or false, or the text itself."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _own_options():
+    """Further options of methods that a number or text can give, with the names of the methods that have them."""
+    found: dict[str, list[str]] = {}
+    for method in METHODS.values():
+        for name, item in signature(method.solve).parameters.items():
+            plain = item.default is None or isinstance(item.default, (int, float, str))
+            if item.kind is Parameter.KEYWORD_ONLY and plain and name not in _NOT_HERE:
+                found.setdefault(name, []).append(method.name)
+    return found
+
+
+#: Options that have a line of their own, mean something else to the command, or have no text.
+_NOT_HERE = {name for name, *_ in _OPTIONS} | {
+    "x0", "callback", "callback_every", "progress", "n_jobs", "jobs", "out", "bound", "method", "resume", "dask", "help",
+}  # fmt: skip
+
+
 def add_options(parser: Any) -> None:
     """Adds --method and the options of methods."""
     parser.add_argument("--method", choices=method_names(), default="auto", metavar="METHOD",
@@ -21,13 +49,18 @@ def add_options(parser: Any) -> None:
     for name, kind, text in _OPTIONS:
         option = "--" + name.replace("_", "-")
         parser.add_argument(option, dest=name, type=kind, metavar=kind.__name__.upper(), help=text)
+    for name, methods in _own_options().items():
+        option = "--" + name.replace("_", "-")
+        parser.add_argument(option, dest=name, type=option_value, metavar="VALUE", help=f"of {', '.join(methods)}")
 
 
 def given_options(args: Any) -> Any:
     """The options that were given, by name; ValueError for one that the method does not have."""
-    options = {name: value for name, *_ in _OPTIONS if (value := getattr(args, name)) is not None}
-    accepted = options_of(args.method)
+    known = [*(name for name, *_ in _OPTIONS), *_own_options()]
+    options = {name: value for name in known if (value := getattr(args, name, None)) is not None}
+    accepted = options_of(args.method, options.get("subroutine"))
     for name in options:
         if name not in accepted:
-            raise ValueError(f"method {args.method} has no option --{name.replace('_', '-')}")
+            have = ", ".join("--" + each.replace("_", "-") for each in known if each in accepted)
+            raise ValueError(f"method {args.method} has no option --{name.replace('_', '-')}; it has {have}")
     return options
