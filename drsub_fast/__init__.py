@@ -164,7 +164,6 @@ __all__ = [
     "reference",
     "round_solution",
     "scipy_method",
-    "stochastic_continuous_greedy",
     "to_orthant",
     "two_phase_bound",
     "write_problem",

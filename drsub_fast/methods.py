@@ -258,6 +258,8 @@ def maximize(
         options |= {"n_starts": n_starts, "seed": seed}
     elif n_starts is not None and as_count(n_starts, "n_starts", lower=1) > 1:
         raise ValueError(f"method {method!r} has one start; use method='multi-start' for n_starts = {n_starts}")
+    elif "seed" in METHODS[method].options:
+        options |= {"seed": seed}
     one_of(bound, "bound", ("auto", "cheap", "tight"))
     options |= {} if x0 is None else {"x0": x0}
     options |= {} if callback is None else {"callback": callback}

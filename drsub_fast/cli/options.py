@@ -38,7 +38,7 @@ def _own_options():
 
 #: Options that have a line of their own, mean something else to the command, or have no text.
 _NOT_HERE = {name for name, *_ in _OPTIONS} | {
-    "x0", "callback", "callback_every", "progress", "n_jobs", "jobs", "out", "bound", "method", "resume", "dask", "help",
+    "x0", "callback", "callback_every", "progress", "n_jobs", "jobs", "out", "bound", "method", "resume", "dask",
 }  # fmt: skip
 
 

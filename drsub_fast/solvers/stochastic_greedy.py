@@ -27,11 +27,13 @@ from drsub_fast.claims.gate import Promise, claims
 from drsub_fast.claims.premises import MONOTONE
 from drsub_fast.engine.clock import now
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.objectives.multilinear import Multilinear, SampledExtension
+from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.multilinear import SampledExtension
 from drsub_fast.result import Certificate, Result, Status, Trace
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
-from drsub_fast.solvers.domain import solver_upper
+from drsub_fast.solvers.domain import inner_point, solver_upper
+from drsub_fast.solvers.record import Method, register_method
 from drsub_fast.solvers.run import Progress
 
 _PROMISE = Promise(
@@ -52,6 +54,17 @@ class _Average:
         self.sets, self.values, self.weights = np.zeros((0, n), bool), np.zeros(0), np.zeros(0)
         self.derivatives, self.known = np.zeros((0, n)), np.zeros((0, n), bool)
         self.n_lmo = 0
+
+    def at(self, x, rng, n_samples, share):
+        """Random sets at x join, with a ``share`` of the weight; the mean of their values."""
+        sets = rng.random((n_samples, x.size)) < x
+        values = [self.sampler.value_of(chosen) for chosen in sets]
+        self.add(sets, values, share)
+        return float(np.mean(values))
+
+    def value_of(self, x, rng, count):
+        """The mean value of random sets at x."""
+        return self.sampler.mean_value(x, rng.random((count, x.size)))
 
     def add(self, sets, values, share):
         """Counts the sets, with their values, with a ``share`` of the weight, those before with the rest."""
@@ -92,8 +105,29 @@ class _Average:
                 self._compute(t, int(i))
 
 
+class _Gradients:
+    """The weighted average of gradients of an f that is known exactly."""
+
+    def __init__(self, f):
+        self.f, self.n_lmo, self.gradient = f, 0, np.zeros(f.n)
+
+    def at(self, x, rng, n_samples, share):
+        value, gradient = self.f.value_and_gradient(x)
+        if self.n_lmo or self.f.finite_at_zero:
+            self.gradient = (1.0 - share) * self.gradient + share * gradient
+        return value
+
+    def value_of(self, x, rng, count):
+        return self.f.value(x)
+
+    def best_vertex(self, P, upper):
+        self.n_lmo += 1
+        begins_inside = self.n_lmo == 1 and not self.f.finite_at_zero
+        return inner_point(P, upper) if begins_inside else P.lmo(self.gradient, upper)
+
+
 def stochastic_continuous_greedy(
-    f: Multilinear,
+    f: Objective,
     P: FeasibleSet,
     *,
     max_iter: int = 20,
@@ -107,8 +141,8 @@ def stochastic_continuous_greedy(
 
     Parameters
     ----------
-    f : Multilinear
-        Made by `Multilinear.sampled`, of a monotone submodular F.
+    f : Objective
+        Made by `Multilinear.sampled`, of a monotone submodular F; the gradients of any other are exact.
     P : FeasibleSet
         Down-closed set.
     max_iter : int
@@ -128,12 +162,11 @@ def stochastic_continuous_greedy(
     Returns
     -------
     Result
-        `value` and the trace are estimates, and no gap is known. ``f.n_calls`` counts the calls of F.
+        Of sampled functions `value` and the trace are estimates, and ``f.n_calls`` counts the calls of F. No gap is
+        known.
 
     Raises
     ------
-    TypeError
-        For another f: with exact gradients `monotone_frank_wolfe` is better.
     UnsupportedError
         If P is not down-closed.
 
@@ -151,10 +184,6 @@ def stochastic_continuous_greedy(
     [0, 1, 2]
     """
     require_problem(f, P)
-    if not isinstance(f, SampledExtension):
-        raise TypeError(
-            f"stochastic_continuous_greedy needs a Multilinear.sampled, not {f!r}; use monotone_frank_wolfe"
-        )
     if not P.is_down_closed:
         raise UnsupportedError(f"stochastic_continuous_greedy needs a down-closed set, which {P!r} is not")
     began, upper = now(), solver_upper(f, P)
@@ -162,28 +191,38 @@ def stochastic_continuous_greedy(
     n_values, callback = as_count(n_values, "n_values", lower=1), as_function(callback, "callback")
     deadline = math.inf if time_limit is None else began + as_real(time_limit, "time_limit", lower=0.0)
     rng = np.random.default_rng(as_seed(seed))
-    x, values, average = np.zeros(f.n), [], _Average(f.sampler, f.n)
+    x, values = np.zeros(f.n), []
+    average = _Average(f.sampler, f.n) if isinstance(f, SampledExtension) else _Gradients(f)
     status = Status.COMPLETED
     try:
         for t in range(1, steps + 1):
             if now() >= deadline:
                 status = Status.TIME_LIMIT
                 break
-            sets = rng.random((n_samples, f.n)) < x
-            of_sets = [f.sampler.value_of(chosen) for chosen in sets]
-            average.add(sets, of_sets, 4.0 / (t + 8.0) ** (2.0 / 3.0) if t > 1 else 1.0)
-            value = float(np.mean(of_sets))
+            value = average.at(x, rng, n_samples, 4.0 / (t + 8.0) ** (2.0 / 3.0) if t > 1 else 1.0)
+            if math.isnan(value):
+                status = Status.NON_FINITE
+                break
             x = np.minimum(x + average.best_vertex(P, upper) / steps, upper)
             values.append(value)
             if callback is not None and callback(Progress(t, x.copy(), value, math.nan)):
                 status = Status.CALLBACK
                 break
-        value = f.sampler.mean_value(x, rng.random((n_values, f.n)))
+        value = average.value_of(x, rng, n_values)
     except KeyboardInterrupt:
-        status, value = Status.INTERRUPTED, f.sampler.mean_value(x, rng.random((1, f.n)))
+        status, value = Status.INTERRUPTED, average.value_of(x, rng, 1)
     trace = Trace(np.array([*values, value]), np.full(len(values) + 1, math.nan))
     guarantee, _ = claims(f, P, upper, _PROMISE, status, len(values), trace.value, value, math.inf)
     return Result(
         x, value, math.nan, Certificate(math.inf, None, (f, P)), guarantee, status, len(values), average.n_lmo,
         now() - began, trace, x.copy(), value, "stochastic-continuous-greedy",
     )  # fmt: skip
+
+
+register_method(
+    Method(
+        "stochastic-continuous-greedy", stochastic_continuous_greedy, "Stochastic continuous greedy", Status.COMPLETED,
+        needs=("down-closed",), marker="p", colour="tab:gray", claim="1 - 1/e - O(1/K^(1/3)), F monotone",
+        about="set functions that take seconds",
+    )
+)  # fmt: skip

@@ -80,7 +80,8 @@ def test_stopping_and_promises():
     assert (r.n_iter, r.status, r.guarantee.ratio) == (3, ds.Status.CALLBACK, None)
     r = ds.stochastic_continuous_greedy(f, P, time_limit=0.0)
     assert (r.n_iter, r.status) == (0, ds.Status.TIME_LIMIT)
-    with pytest.raises(TypeError, match="sampled"):
-        ds.stochastic_continuous_greedy(problem(0)[0], P)
+    exact = ds.maximize(problem(0)[0], P, method="stochastic-continuous-greedy", max_iter=100, seed=3)
+    assert exact.value == pytest.approx(ds.monotone_frank_wolfe(problem(0)[0], P).value, rel=0.02)
+    assert ds.maximize(f, P, method="stochastic-continuous-greedy", seed=1).n_iter == 20
     with pytest.raises(ds.UnsupportedError, match="down-closed"):
         ds.stochastic_continuous_greedy(f, ds.Simplex(16))
