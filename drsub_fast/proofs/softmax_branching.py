@@ -45,6 +45,8 @@ _LEAST_HALF = 0.2
 _OFF_END = 0.02
 #: Steps of the search for the maximum of each concave function in one box.
 _STEPS = 3
+#: A kind of functions is tried in the halves of a box if its bound was above the best by less than this part of a gap.
+_ALIKE = 0.5
 #: A point whose relative rounding is above this one has no bound of its own.
 _MOST_ROUNDING = 1e-3
 
@@ -93,15 +95,22 @@ def _view(M, point):
     return _View(value + n * rounding + 1e-14 * abs(value), K, error)
 
 
-def _bounds(K, P, width, close):
-    """Yields (bound, y, gradient) of the concave functions above log det(I + YK), y where the bound was taken."""
+def _bounds(K, P, width, weight, close, kinds):
+    """Yields (bound, y, gradient, kind) of concave functions above log det(I + YK), y where the bound was taken.
+
+    The separable function has two steps; kinds 0 and 1 are the blocks', grown by the ``weight``, and the split one.
+    """
     start = np.zeros(len(K))
-    for step in itertools.islice(search(separable(K), P, width, start, close=close), _STEPS):
-        yield step
+    for step in itertools.islice(search(separable(K), P, width, start, close=close), 2):
+        yield *step, None
         start = step[1]
-    blocks = grow_blocks(K, start + 1e-3 * width)
-    yield from itertools.islice(search(block_sum(K, blocks), P, width, start, close=close), _STEPS)
-    yield from itertools.islice(search(spectral_split(K, P, width), P, width, start, close=close), _STEPS)
+    for kind in kinds:
+        if kind == 0:
+            above = block_sum(K, grow_blocks(K, (start if weight is None else weight) + 1e-3 * width))
+        else:
+            above = spectral_split(K, P, width)
+        for step in itertools.islice(search(above, P, width, start, close=close), _STEPS):
+            yield *step, kind
 
 
 def _is_best(f, P, M, upper, free):
@@ -138,15 +147,18 @@ def _better_points(P, width, gradient, room):
 
 
 def bound_box(f: Softmax, P: FeasibleSet, M: Any, node: Any, known: float, incumbent: Any, limits: Any) -> Any:
-    """(bound, children) of the box between two corners, its bound at most the one known; see `best_first`."""
-    lower, upper = node
+    """(bound, children) of a box, its bound at most the one known; see `best_first`.
+
+    A node is two corners and the kinds of functions to try: in children, those that were about as good as the best.
+    """
+    lower, upper, kinds, x = node
     inside, view = seen_from(P, lower, upper - lower), _view(M, lower)
     if inside is None or view == "outside":
         return -math.inf, ()
     if view is None:
         j = int((upper - lower).argmax())
         at = 0.5 * (lower[j] + upper[j])
-        return known, halves(lower, upper, j, at) if lower[j] < at < upper[j] else ()
+        return known, _nodes(halves(lower, upper, j, at), kinds, x) if lower[j] < at < upper[j] else ()
     width = np.where(view.K.diagonal() > 0.0, inside.upper, 0.0)
     if not width.any():
         _offer(f, incumbent, lower)
@@ -156,9 +168,11 @@ def bound_box(f: Softmax, P: FeasibleSet, M: Any, node: Any, known: float, incum
         value = f.value(upper)
         _offer(f, incumbent, upper)
         return min(known, value + 1e-12 * max(1.0, abs(value))), ()
-    best, y, slope = math.inf, np.zeros(len(width)), view.K.diagonal()
+    best, y, slope, reached = math.inf, np.zeros(len(width)), view.K.diagonal(), {}
     allowed = tolerance(incumbent.value, limits)
-    for bound, point, gradient in _bounds(view.K, inside, width, 0.2 * allowed):
+    weight = None if x is None else np.clip(x - lower, 0.0, width)
+    for bound, point, gradient, kind in _bounds(view.K, inside, width, weight, 0.2 * allowed, kinds):
+        reached[kind] = bound
         if bound < best:
             best, y, slope = bound, point, gradient
         if view.value + best <= incumbent.value + allowed:
@@ -170,13 +184,20 @@ def bound_box(f: Softmax, P: FeasibleSet, M: Any, node: Any, known: float, incum
     low, high = _better_points(inside, width, slope, view.value + best - incumbent.value)
     if (low > high).any():
         return min(bound, incumbent.value), ()
+    x, gap = lower + y, view.value + best - incumbent.value
     lower, upper = lower + low, np.minimum(upper, lower + high)
+    kinds = tuple(k for k in kinds if reached.get(k, math.inf) - best <= _ALIKE * gap) or kinds
     if (high - low).sum() <= _SMALLER * width.sum():
-        return bound, ((lower, upper),)
+        return bound, _nodes([(lower, upper)], kinds, x)
     y, width = np.clip(y - low, 0.0, high - low), high - low
     j = int((np.maximum(view.K.diagonal(), 0.0) * np.maximum(y * (width - y), _OFF_END * width**2)).argmax())
     at = lower[j] + min(max(y[j], _LEAST_HALF * width[j]), (1.0 - _LEAST_HALF) * width[j])
-    return bound, halves(lower, upper, j, at) if lower[j] < at < upper[j] else ()
+    return bound, _nodes(halves(lower, upper, j, at), kinds, x) if lower[j] < at < upper[j] else ()
+
+
+def _nodes(boxes, kinds, x):
+    """Nodes of boxes, whose bounds are looked for by these kinds of functions, x being where the parent's was taken."""
+    return [(*box, kinds, x) for box in boxes]
 
 
 def _offer(f, incumbent, x):
@@ -202,11 +223,13 @@ def softmax_branch_and_bound(f: Softmax, P: FeasibleSet, upper: Any, known: floa
     -------
     Proof
     """
-    return best_first((np.zeros(f.n), upper), known, _bound_node(f, P, incumbent, limits), incumbent, limits)
+    return best_first(
+        (np.zeros(f.n), upper, (0, 1), None), known, _bound_node(f, P, incumbent, limits), incumbent, limits
+    )
 
 
 def _bound_node(f, P, incumbent, limits):
-    """``bound_node`` of `best_first`; a node is its two corners."""
+    """``bound_node`` of `best_first`."""
     M = f.L - np.eye(f.n)
     return lambda node, known: bound_box(f, P, M, node, known, incumbent, limits)
 
@@ -217,8 +240,10 @@ def softmax_branching_steps(problem: Any) -> Generator[Any, None, None]:
     n = f.n
     if not isinstance(f, Softmax) or n > MOST_ITEMS or seen_from(P, np.zeros(n), upper) is None:
         return
-    price = 3 * _STEPS * (8 * n**3 + 100 * n**2 + 80 * CALL)
+    price = _STEPS * (8 * n**3 + 100 * n**2 + 80 * CALL)
     yield math.inf, price
     incumbent = Incumbent(x, value, lambda x: (x, f.value(x)))
-    for bound in branching_bounds((np.zeros(n), upper), _bound_node(f, P, incumbent, Limits(1e-6, 1.0, None, None))):
+    for bound in branching_bounds(
+        (np.zeros(n), upper, (0, 1)), _bound_node(f, P, incumbent, Limits(1e-6, 1.0, None, None))
+    ):
         yield bound, price
