@@ -33,7 +33,7 @@ from drsub_fast.sets.ball import Ball
 #: Most steps.
 _STEPS = 60
 #: Without h: most steps, steps between two bounds, and over-relaxation.
-_SPECTRAL_STEPS, _EVERY, _RELAX = 2000, 20, 1.6
+_SPECTRAL_STEPS, _EVERY, _RELAX = 2000, 10, 1.6
 
 
 def _best_point(certificate, C):
@@ -58,17 +58,16 @@ def _spectral_bounds(C):
         return
     C = C / size
     Y, U = np.eye(n) / n, np.zeros((n, n))
-    for step in range(1, _SPECTRAL_STEPS + 1):
+    for step in range(_SPECTRAL_STEPS + 1):
+        if step % _EVERY == 0:
+            lifted = 0.5 * ((C - U) + (C - U).T)
+            most = np.linalg.eigvalsh(lifted)[-1] + 1e-14 * n * np.linalg.norm(lifted)
+            yield size * max(float(most), 0.0)
         values, Q = np.linalg.eigh(Y - U + C)
         X = (Q * _onto_simplex(values)) @ Q.T
         ahead = _RELAX * X + (1.0 - _RELAX) * Y + U
         Y = np.maximum(ahead, 0.0)
         U = np.minimum(ahead, 0.0)
-        if step % _EVERY == 0:
-            lifted = C - U
-            lifted = 0.5 * (lifted + lifted.T)
-            most = np.linalg.eigvalsh(lifted)[-1] + 1e-14 * n * np.linalg.norm(lifted)
-            yield size * max(float(most), 0.0)
 
 
 def ball_steps(problem: Any) -> Generator[Any, None, None]:
@@ -79,7 +78,7 @@ def ball_steps(problem: Any) -> Generator[Any, None, None]:
     n, (H, h, c) = f.n, f.params
     if not h.any():
         price = _EVERY * (14.0 * n**3 + 20 * CALL)
-        yield math.inf, price
+        yield math.inf, 6.0 * n**3 + 20 * CALL
         for bound in _spectral_bounds(0.5 * P.radius**2 * H):
             yield c + bound, price
         return

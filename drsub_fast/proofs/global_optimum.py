@@ -22,7 +22,7 @@ from functools import partial
 import numpy as np
 
 from drsub_fast._checks import as_count, as_real, as_seed, one_of
-from drsub_fast.claims.gate import is_proved, least_bound, proof_status
+from drsub_fast.claims.gate import least_bound, proof_status
 from drsub_fast.engine.clock import OutOfTime, last_moment, now, until
 from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.errors import OracleError, UnsupportedError
@@ -58,6 +58,9 @@ _OWN_RUNGS = {
     "separable": (softmax_branching_steps,),
     "envelopes": (envelope_steps,),
 }
+
+#: Part of the time that the starts may take.
+_START_SHARE = 0.3
 
 _PROVED = Guarantee(None, "no point of the set is better than the bound, which is proved")
 
@@ -115,7 +118,10 @@ def _first_incumbent(f, P, value_of, size, limits, n_starts, seed):
             x = fully_corrective_frank_wolfe(f, P, x0=_into(P, x), tol=tol).x
         return x, value_of(x)
 
-    start = multi_start(f, P, n_starts=n_starts, seed=seed, tol=tol, time_limit=time_left(limits))
+    left = time_left(limits)
+    start = multi_start(
+        f, P, n_starts=n_starts, seed=seed, tol=tol, time_limit=None if left is None else _START_SHARE * left
+    )
     return Incumbent(start.x, value_of(start.x), search), start
 
 
@@ -143,7 +149,7 @@ def _prove(f, P, method, time_limit, gap, max_nodes, n_starts, seed):
     else:
         size, c, value_of = 1.0, 0.0, f.value
         branching = {"separable": softmax_branch_and_bound, "envelopes": envelope_branch_and_bound}
-        prove = partial(branching[method], f, P, upper) if method in branching else _bounds_alone
+        prove = partial(branching[method], f, P, upper) if method in branching else None
     limits = _limits(time_limit, gap, max_nodes, size)
     known = free_bound(f, P, upper)
     incumbent, start = _first_incumbent(f, P, value_of, size, limits, n_starts, seed)
@@ -151,8 +157,8 @@ def _prove(f, P, method, time_limit, gap, max_nodes, n_starts, seed):
     if start.status is Status.INTERRUPTED:
         return Proof(known - c, 0, start.status), incumbent, start, 0.0
     target = incumbent.value + c + tolerance(incumbent.value, limits)
+    allowance, value = Allowance(deadline=limits.deadline), incumbent.value + c
     if known > target:
-        allowance, value = Allowance(deadline=limits.deadline), incumbent.value + c
         try:
             with until(limits.deadline):
                 known = climb_ladder(
@@ -160,15 +166,12 @@ def _prove(f, P, method, time_limit, gap, max_nodes, n_starts, seed):
                 )
         except OutOfTime:
             pass
-    proof = prove(known - c, incumbent, limits)
+    if prove is None:
+        late = Status.TIME_LIMIT if allowance.was_late else Status.NODE_LIMIT
+        proof = Proof(known, 0, Status.OPTIMAL if known <= target else late)
+    else:
+        proof = prove(known - c, incumbent, limits)
     return proof, incumbent, start, tolerance(incumbent.value, limits)
-
-
-def _bounds_alone(known, incumbent, limits):
-    """What is proved where no method can branch: the bounds that are known."""
-    status = Status.TIME_LIMIT if time_left(limits) == 0.0 else Status.NODE_LIMIT
-    closed = is_proved(incumbent.value, known, tolerance(incumbent.value, limits))
-    return Proof(known, 0, Status.OPTIMAL if closed else status)
 
 
 def _result(f, P, x, proof, start, method, began, time_limit, upper_bound, allowed):

@@ -45,6 +45,9 @@ _Step = namedtuple("_Step", "certificate reached error Z")
 #: which it follows some steps of the first-order method; and these. Quadratic-uniform 50 x 25, 50 x 50, 50 x 75 and
 #: 70 x 70, seed 1, to 1e-6: 12, 3, 5 and 20 s; by the first-order method alone 3e-4 is left at 50 x 25 after 30 s.
 _INTERIOR, _INTERIOR_LATER, _FIRST_STEPS = 48, 72, 400
+#: The first node of more variables than this begins with some steps of the first-order method in any case, whose bounds
+#: come sooner.
+_AT_ONCE, _FEW_STEPS = 20, 100
 #: The first-order method is given up after this many steps.
 _MOST_STEPS = 4000
 #: A box counts as much smaller where its mean width is below this part of the node's: at 0.7 the steps that the
@@ -68,8 +71,10 @@ def _first_order_steps(relaxed, most):
             return
 
 
-def _steps(relaxed, scale, n_free):
+def _steps(relaxed, scale, n_free, is_first):
     """The `_Step` of a node's relaxation by the methods for so many free variables."""
+    if is_first and _AT_ONCE < n_free <= _INTERIOR:
+        yield from _first_order_steps(relaxed, _FEW_STEPS)
     if n_free > _INTERIOR:
         yield from _first_order_steps(relaxed, _FIRST_STEPS if n_free <= _INTERIOR_LATER else _MOST_STEPS)
     if n_free <= max(_INTERIOR, _INTERIOR_LATER):
@@ -134,7 +139,7 @@ def branch_and_bound(program: Any, known: float, incumbent: Any, limits: Any) ->
     Proof
     """
 
-    step_time = 0.0
+    step_time, root = 0.0, (program.lower, program.upper)
 
     def bound_node(node, bound):
         nonlocal step_time
@@ -150,7 +155,7 @@ def branch_and_bound(program: Any, known: float, incumbent: Any, limits: Any) ->
         scale = scale_of(incumbent.value, limits)
         relaxed = relaxation(form)
         bound = min(bound, form.constant + relaxed.linear)
-        steps, last = _steps(relaxed, scale, len(form.free)), None
+        steps, last = _steps(relaxed, scale, len(form.free), node is root), None
         # A step takes seconds for many variables: none is begun that would end after the time limit.
         while (left := time_left(limits)) is None or left > step_time:
             began = now()
@@ -180,7 +185,6 @@ def branch_and_bound(program: Any, known: float, incumbent: Any, limits: Any) ->
                     return bound, _children(form, step, form.constant + step.certificate.bound - incumbent.value)
         return bound, None
 
-    root = (program.lower, program.upper)
     form = unit_form(program, *root)
     known = known if form is None else min(known, interval_bound(form))
     return best_first(root, known, bound_node, incumbent, limits)

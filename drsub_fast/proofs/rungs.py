@@ -40,7 +40,7 @@ class Allowance:
     """What may still be spent: operations, and seconds until a deadline on the clock of `drsub_fast.engine.clock`."""
 
     def __init__(self, operations: Any = math.inf, deadline: Any = None) -> None:
-        self.operations, self.deadline = operations, deadline
+        self.operations, self.deadline, self.was_late = operations, deadline, False
         self.begin()
 
     def begin(self) -> None:
@@ -49,7 +49,9 @@ class Allowance:
 
     def spend(self, price: Any, least: Any = None) -> Any:
         """Takes the price of a step off; False where it, or the ``least`` part of it in time, is not to be had."""
-        if price > self.operations or (self.deadline is not None and self._is_late(price, least or price)):
+        late = self.deadline is not None and self._is_late(price, least or price)
+        self.was_late = self.was_late or late
+        if price > self.operations or late:
             return False
         self.operations -= price
         return True

@@ -244,6 +244,6 @@ def softmax_branching_steps(problem: Any) -> Generator[Any, None, None]:
     yield math.inf, price
     incumbent = Incumbent(x, value, lambda x: (x, f.value(x)))
     for bound in branching_bounds(
-        (np.zeros(n), upper, (0, 1)), _bound_node(f, P, incumbent, Limits(1e-6, 1.0, None, None))
+        (np.zeros(n), upper, (0, 1), None), _bound_node(f, P, incumbent, Limits(1e-6, 1.0, None, None))
     ):
         yield bound, price
