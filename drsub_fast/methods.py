@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,7 +39,7 @@ from drsub_fast.solvers.frank_wolfe import frank_wolfe
 from drsub_fast.solvers.greedy_vertex import greedy_vertex
 from drsub_fast.solvers.mualem_feldman import mualem_feldman
 from drsub_fast.solvers.multi_start import local_solver, multi_start
-from drsub_fast.solvers.record import METHODS, check_options, option_names
+from drsub_fast.solvers.record import METHODS, Method, MethodName, Options, check_options, option_names
 from drsub_fast.solvers.two_phase import subroutines
 
 #: Operations that a bound may take however small the solve was: 4 ms, for quadratics 10, for softmax extensions 20. A
@@ -169,7 +169,7 @@ def options_of(method: Any, subroutine: Any = None) -> Any:
     """Names of the options of a method, those of its subroutine included; "auto" passes on those of multi-start."""
     if method == _PROOF:
         return tuple(name for name in option_names(global_maximum) if name != "method")
-    record = METHODS["multi-start" if method == "auto" else method]
+    record = method if isinstance(method, Method) else METHODS["multi-start" if method == "auto" else method]
     inner = METHODS[subroutine].options if subroutine in subroutines() and "subroutine" in record.options else ()
     return record.options + inner
 
@@ -178,14 +178,14 @@ def maximize(
     f: Objective,
     P: FeasibleSet,
     *,
-    method: str = "auto",
+    method: MethodName | Method = "auto",
     n_starts: int | None = None,
     seed: int = 0,
     bound: Literal["auto", "cheap", "tight"] = "auto",
     x0: ArrayLike | None = None,
     callback: Callable[..., Any] | None = None,
     progress: bool = False,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Result:
     """Maximises f over P by any method of the package.
 
@@ -195,9 +195,9 @@ def maximize(
         Function to maximise.
     P : FeasibleSet
         Feasible set.
-    method : str
-        A name in `METHODS`, "global-maximum" for `global_maximum` with its options, or "auto" for the best value for
-        the time: a multi-start of local solves (`multi_start`),
+    method : str or Method
+        A name in `METHODS` or a record of your own, "global-maximum" for `global_maximum` with its options, or "auto"
+        for the best value for the time: a multi-start of local solves (`multi_start`),
         joined by the method whose bound is the best that applies: continuous greedy for monotone f (1 - 1/e),
         double greedy for boxes (1/2), a second phase for other down-closed sets (1/4), for the rest the boosted
         gradient if f is monotone (1 - 1/e), else Mualem and Feldman's method. The better answer is returned with that
@@ -243,7 +243,14 @@ def maximize(
     0.5714
     """
     require_problem(f, P)
-    one_of(method, "method", method_names())
+    record = method if isinstance(method, Method) else METHODS.get(one_of(method, "method", method_names()))
+    return _maximize(
+        f, P, record, getattr(method, "name", method), n_starts, seed, bound, x0, callback, progress, options
+    )
+
+
+def _maximize(f, P, record, method, n_starts, seed, bound, x0, callback, progress, options):
+    """`maximize` by a record, None for the names that have none."""
     if method == _PROOF:
         one_of(bound, "bound", ("auto", "cheap", "tight"))
         shown = True if as_flag(progress, "progress") else None
@@ -251,14 +258,14 @@ def maximize(
         options |= {name: value for name, value in given.items() if value is not None}
         check_options(options, options_of(method), f"method {method!r}")
         return global_maximum(f, P, seed=seed, **options)
-    solver = _best_for_the_time if method == "auto" else METHODS[method].solve
-    if method == "auto" or METHODS[method].many_starts:
+    solver = _best_for_the_time if record is None else record.solve
+    if record is None or record.many_starts:
         if n_starts is None and not f.compiled:
             n_starts = 2
         options |= {"n_starts": n_starts, "seed": seed}
     elif n_starts is not None and as_count(n_starts, "n_starts", lower=1) > 1:
         raise ValueError(f"method {method!r} has one start; use method='multi-start' for n_starts = {n_starts}")
-    elif "seed" in METHODS[method].options:
+    elif "seed" in record.options:
         options |= {"seed": seed}
     one_of(bound, "bound", ("auto", "cheap", "tight"))
     options |= {} if x0 is None else {"x0": x0}
@@ -266,7 +273,7 @@ def maximize(
     options |= {"progress": True} if as_flag(progress, "progress") else {}
     subroutine = options.get("subroutine", "frank-wolfe")
     if not callable(subroutine):
-        check_options(options, options_of(method, subroutine), f"method {method!r}")
+        check_options(options, options_of(record or method, subroutine), f"method {method!r}")
     try:
         result = solver(f, P, **options)
     except KeyboardInterrupt:  # before there was a first iterate, or between two parts of a method

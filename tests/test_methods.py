@@ -1,6 +1,7 @@
 """One record a method: who adds one finds it wherever methods are run or shown."""
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import drsub_fast as ds
 from drsub_fast import methods
 from drsub_fast.cli.command import main
 from drsub_fast.solvers.greedy_vertex import greedy_vertex
-from drsub_fast.solvers.record import METHODS, Method, register_method
+from drsub_fast.solvers.record import METHODS, Method, MethodName, Options, register_method
 
 F = ds.Quadratic([[-1.0, -0.5], [-0.5, -2.0]], [1.0, 1.0])
 P = ds.Box([1.0, 1.0])
@@ -164,3 +165,19 @@ def test_the_search_with_proof_is_a_method_by_name():
     for options in ({"x0": np.zeros(5)}, {"callback": print}, {"tol": 1e-3}, {"progress": True}, {"max_iter": 3}):
         with pytest.raises(TypeError, match=f"no option '{next(iter(options))}'; its options are gap, max_nodes"):
             ds.maximize(f, P, method="global-maximum", **options)
+
+
+def test_the_names_and_options_of_type_checkers_are_those_of_the_records():
+    assert {"auto", "global-maximum"} | set(METHODS) >= set(get_args(MethodName))
+    for method in METHODS.values():
+        own = set(method.options) - {"x0", "callback", "progress", "n_starts", "seed"}
+        if method.name in get_args(MethodName):
+            assert own <= set(Options.__annotations__), method.name
+
+
+def test_a_record_is_passed_itself():
+    mine = Method("not-registered", one_exact_step, "Mine")
+    assert ds.maximize(F, P, method=mine).value == one_exact_step(F, P).value
+    assert ds.maximize_many([(F, P)], mine, n_jobs=1)[0].value == one_exact_step(F, P).value
+    with pytest.raises(TypeError, match="method 'not-registered' takes no option 'step'; its options are"):
+        ds.maximize(F, P, method=mine, step=1)

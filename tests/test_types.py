@@ -19,6 +19,8 @@ MISTAKES = {
     'step_size="spectral"': ('step_size="open-loop"', "arg-type"),
     'lmo="kernel"': ('lmo="simplex"', "arg-type"),
     'bound="tight"': ('bound="tightest"', "arg-type"),
+    "max_iter=50": ("max_itr=50", "call-arg"),
+    'method="two-phase-frank-wolfe"': ('method="two-phase"', "arg-type"),
     "tol=1e-6": ("tolerance=1e-6", "call-arg"),
     "r.upper_bound": ("r.upperbound", "attr-defined"),
     "r.trace.value.shape": ("r.trace.values.shape", "attr-defined"),

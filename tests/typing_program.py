@@ -20,6 +20,8 @@ def best_of(f: ds.Objective, P: ds.FeasibleSet) -> ds.Result:
         ds.frank_wolfe(f, P, step_size="exact", lmo="kernel", tol=1e-6),
         ds.projected_gradient(f, P, step_size="spectral"),
         ds.two_phase_frank_wolfe(f, P, time_limit=1.0),
+        ds.maximize(f, P, method="two-phase-frank-wolfe", step_size=0.5),
+        ds.maximize(f, P, method=ds.METHODS["frank-wolfe"]),
     ]
     return max(answers, key=lambda r: r.value)
 

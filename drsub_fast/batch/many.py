@@ -12,7 +12,7 @@ from contextlib import closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_coun
 from drsub_fast.engine.worth import series
 from drsub_fast.methods import maximize, method_names
 from drsub_fast.result import Certificate, Guarantee, Result, Status, Trace
+from drsub_fast.solvers.record import BatchOptions, Method, MethodName
 
 logger: logging.Logger = logging.getLogger("drsub_fast")
 
@@ -55,7 +56,7 @@ def _solve_chunk(method, options, on_error, total, first, problems):
         for i, problem in enumerate(problems, first):
             following.begin_next()
             if isinstance(problem, Failure):
-                results.append(unsolved(0, method, problem.message))
+                results.append(unsolved(0, getattr(method, "name", method), problem.message))
                 continue
             f, P, *own = problem
             try:
@@ -64,7 +65,9 @@ def _solve_chunk(method, options, on_error, total, first, problems):
                 if on_error == "raise":
                     error.add_note(f"in problem {i} of the batch")
                     raise
-                result = unsolved(getattr(f, "n", 0), method, f"{type(error).__name__}: {error}")
+                result = unsolved(
+                    getattr(f, "n", 0), getattr(method, "name", method), f"{type(error).__name__}: {error}"
+                )
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             result.certificate.read()  # a bound that was asked for is computed here, by the worker
@@ -86,7 +89,7 @@ def _as_problem(problem):
 
 def maximize_iter(
     problems: Iterable[Any],
-    method: str = "auto",
+    method: MethodName | Method = "auto",
     *,
     executor: Any = None,
     n_jobs: int | None = None,
@@ -94,7 +97,7 @@ def maximize_iter(
     on_error: Literal["record", "raise"] = "record",
     progress: bool = False,
     checkpoint: str | Path | None = None,
-    **options: Any,
+    **options: Unpack[BatchOptions],
 ) -> Iterator[Result]:
     """Solves many problems; yields their results in order, as they come in.
 
@@ -125,7 +128,7 @@ def maximize_iter(
     >>> [round(r.value, 3) for r in ds.maximize_iter(((f, P) for P in boxes), "nonmonotone-frank-wolfe", n_jobs=1)]
     [0.296, 0.338, 0.377]
     """
-    one_of(method, "method", method_names())
+    name = method.name if isinstance(method, Method) else one_of(method, "method", method_names())
     one_of(on_error, "on_error", ("record", "raise"))
     if isinstance(problems, (str, bytes)):
         raise TypeError(f"problems must be an iterable of pairs (objective, set), got {described(problems)}")
@@ -136,7 +139,7 @@ def maximize_iter(
     chunk_size = as_count(chunk_size, "chunk_size", lower=1)
     store = None
     if checkpoint is not None:
-        checkpoint = Checkpoint(checkpoint, identified(method, options, on_error), {"chunk_size": chunk_size})
+        checkpoint = Checkpoint(checkpoint, identified(name, options, on_error), {"chunk_size": chunk_size})
         chunk_size, store = checkpoint.layout["chunk_size"], Store(checkpoint, pack, unpack)
 
     def results():
@@ -170,7 +173,7 @@ def _chunks(problems, size):
 
 def maximize_many(
     problems: Iterable[Any],
-    method: str = "auto",
+    method: MethodName | Method = "auto",
     *,
     executor: Any = None,
     n_jobs: int | None = None,
@@ -178,7 +181,7 @@ def maximize_many(
     on_error: Literal["record", "raise"] = "record",
     progress: bool = False,
     checkpoint: str | Path | None = None,
-    **options: Any,
+    **options: Unpack[BatchOptions],
 ) -> list[Result]:
     """Solves many problems, of any kinds and sizes; results in order.
 

@@ -4,12 +4,50 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, wraps
 from inspect import signature
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
+
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import one_of
 from drsub_fast.objectives.base import Objective
 from drsub_fast.result import Status
 from drsub_fast.sets.base import FeasibleSet
+
+#: Names of the built-in methods, for type checkers: one's own is passed by its record, or by its name at run time.
+MethodName = Literal[
+    "auto", "boosted-gradient", "double-greedy", "frank-wolfe", "fully-corrective-frank-wolfe", "global-maximum",
+    "monotone-frank-wolfe", "mualem-feldman", "multi-start", "nonmonotone-frank-wolfe", "projected-gradient",
+    "stochastic-continuous-greedy", "two-phase-frank-wolfe",
+]  # fmt: skip
+
+
+class Options(TypedDict, total=False):
+    """Options of the built-in methods, for type checkers; at run time each method names those that it has."""
+
+    max_iter: int | None
+    tol: float | None
+    lmo: Literal["auto", "highs", "kernel"]
+    time_limit: float | None
+    callback_every: int
+    step_size: Literal["open-loop", "exact", "short", "spectral"] | float
+    curvature: float | None
+    subroutine: str | Callable[..., Any]
+    n_jobs: int
+    n_samples: int
+    n_values: int
+    gap: float
+    max_nodes: int | None
+
+
+class BatchOptions(Options, total=False):
+    """Options of every solve of a batch: those of `maximize`."""
+
+    n_starts: int | None
+    seed: int
+    bound: Literal["auto", "cheap", "tight"]
+    x0: ArrayLike | None
+    callback: Callable[..., Any] | None
+
 
 #: What a method may need of the set: x >= y in P implies y in P; the set is a `Box`; it has a projection.
 NEEDS = ("down-closed", "box", "projection")
