@@ -31,6 +31,8 @@ def is_in_the_set(problem, x):
         unit = max(abs(side), math.fsum(map(abs, terms)))
         if excess > 1e-9 * unit:
             return f"a row is broken by {excess:.3g}, {excess / unit:.3g} of its unit"
+    if region.by_example and not region.P.contains(x):
+        return "P says that it does not contain x"
     if np.linalg.norm(y) > region.radius * (1.0 + 1e-9):
         return f"norm {np.linalg.norm(y):.17g} above {region.radius}"
     return ""
@@ -114,6 +116,8 @@ def premise_is_so(problem, guarantee):
     """A guarantee that is "known to hold" has a premise that holds at the points that are tried."""
     if guarantee.holds is not True or guarantee.ratio is None:
         return ""
+    if problem.is_known_not_dr:
+        return f"known to hold: {guarantee}; but f is not DR-submodular"
     values = problem.box_values
     scale = 1e-9 * max(problem.best_size, 1e-300)
     if "f >= 0" in guarantee.premise and (values < -scale).any():

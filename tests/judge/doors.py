@@ -114,6 +114,13 @@ def case(rng, judge):
     _files(rng, judge, place)
     if rng.random() < 0.3:
         _many(judge, place)
-    kinds = ("quadratic", "spectral", "price-optimization", "nonnegative-pca", "stability-number")
-    if place.function.kind in kinds and not place.shape.is_curved:
+    kinds = (
+        "quadratic",
+        "quadratic of any sign",
+        "spectral",
+        "price-optimization",
+        "nonnegative-pca",
+        "stability-number",
+    )
+    if place.function.kind in kinds and not place.shape.is_curved and not place.region.by_example:
         _scipy(judge, place)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 import drsub_fast as ds
+from drsub_fast._kinds import OBJECTIVES
 
 from . import draws
 
@@ -68,6 +69,15 @@ def _quadratic(rng, region):
     unit = 2.0 ** np.round(np.log2(draws.scale(rng)))
     f = ds.Quadratic(unit * H / np.outer(region.D, region.D), unit * h / region.D, c=unit * c)
     return _quadratic_of("quadratic", f, unit * H, unit * h, unit * c)
+
+
+def _any_sign(rng, region):
+    n = region.n
+    H = np.round(rng.uniform(-1.0, 1.0, (n, n)), 2) * (rng.random((n, n)) < draws.one_of(rng, 0.5, 1.0))
+    H, h = np.triu(H) + np.triu(H, 1).T, np.round(rng.uniform(-1.0, 1.0, n), 2)
+    unit = 2.0 ** np.round(np.log2(draws.scale(rng)))
+    f = ds.Quadratic(unit * H / np.outer(region.D, region.D), unit * h / region.D, require_dr=False)
+    return _quadratic_of("quadratic of any sign", f, unit * H, unit * h, 0.0)
 
 
 def _softmax(rng, region):
@@ -293,15 +303,37 @@ def _stability(rng, region):
 
 
 FUNCTIONS = {
-    "quadratic": _quadratic, "softmax": _softmax, "multilinear": _multilinear, "mean-field": _mean_field,
+    "quadratic": _quadratic,
+    "quadratic of any sign": _any_sign, "softmax": _softmax, "multilinear": _multilinear, "mean-field": _mean_field,
     "spectral": _spectral, "logistic-nonconvex": _logistic, "nonnegative-pca": _pca, "price-optimization": _price,
     "stability-number": _stability,
 }  # fmt: skip
 
-#: Functions of any x >= 0 of which no value is far from ordinary where x is in units of its own.
-ANY_UNITS = ("quadratic", "spectral", "nonnegative-pca", "price-optimization", "stability-number")
+
+def by_example(name):
+    """Draws the example of a registered objective that has no formula here: its own values are taken for true."""
+
+    def drawn(rng, region):
+        f = OBJECTIVES[name].example_of(region.n)
+
+        def each(function, y):
+            return np.array([function(row) for row in (y * region.D).reshape(-1, region.n)])
+
+        def value(y):
+            return each(f.value, y).reshape(y.shape[:-1])
+
+        return Function(
+            name,
+            f,
+            value,
+            lambda y: each(f.gradient, y).reshape(y.shape) * region.D,
+            lambda y: 1e3 * (1.0 + np.abs(value(y))),
+        )
+
+    return drawn
 
 
-def random_function(rng, region, kinds=tuple(FUNCTIONS)):
-    """An objective over a region."""
-    return FUNCTIONS[draws.one_of(rng, *kinds)](rng, region)
+def every_function():
+    """All objectives that are registered, by name: by formula where there is one here, else by example."""
+    with_formula = set(FUNCTIONS) | set(SET_FUNCTIONS)
+    return FUNCTIONS | {name: by_example(name) for name in OBJECTIVES if name not in with_formula}

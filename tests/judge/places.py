@@ -19,11 +19,12 @@ class Place:
     """
 
     def __init__(self, rng, region, function):
-        if function.f.unit_box:
+        if function.f.unit_box and function.f.n == region.n:
             region = region.inside(np.ones(region.n))
         self.region, self.function = region, function
         self.f, self.P, self.n = function.f, region.P, region.n
-        self.is_empty = bool((region.lower > region.upper).any())
+        # An example may have a size of its own.
+        self.is_empty = self.f.n != self.n or bool((region.lower > region.upper).any())
         if self.is_empty:
             return
         self.shape = polyhedra.Shape(region, rng) if self._has_points(region) else None
@@ -35,7 +36,7 @@ class Place:
 
     @staticmethod
     def _has_points(region):
-        return np.isfinite(region.radius) or len(polyhedra.vertices(region)) > 0
+        return region.by_example or np.isfinite(region.radius) or len(polyhedra.vertices(region)) > 0
 
     def _look(self, rng):
         region, function, points = self.region, self.function, self.shape.points
@@ -46,7 +47,7 @@ class Place:
         values = np.where(np.isnan(values), -np.inf, values)
         k = int(values.argmax())
         self.best, self.best_y, self.best_size = float(values[k]), points[k], float(sizes[k])
-        if function.quadratic is not None and not self.shape.is_curved:
+        if function.quadratic is not None and not self.shape.is_curved and not region.by_example:
             H, h, c = function.quadratic
             unit = max(np.abs(H).max(initial=0.0), np.abs(h).max(initial=0.0), 1e-300)
             most, y = polyhedra.best_of_quadratic(H / unit, h / unit, region)
@@ -71,9 +72,12 @@ class Place:
         self.least_slope = float(slopes[:, high > low].min(initial=0.0))
         self.slope_size = float(np.abs(slopes).max(initial=0.0)) or 1e-300
         reach = np.maximum(np.abs(region.lower), region.upper)
+        self.is_known_not_dr = False
         self.curvature, self.proof_size = float(self.box_values.max() - self.box_values.min()) * 50.0, 1.0
         if function.quadratic is not None:
             H, h, _ = function.quadratic
+            free = high > low
+            self.is_known_not_dr = bool((H[np.ix_(free, free)] > 0.0).any())
             self.curvature = float(np.linalg.norm(H, 2) * (reach @ reach))
             self.proof_size = float(max((np.abs(H) * np.outer(reach, reach)).max(), (np.abs(h) * reach).max()))
 
@@ -83,15 +87,25 @@ class Place:
         return f"{self.function.kind} over {self.region.kind}"
 
 
-#: Objectives that live on [0, 1]^n, or in units of their own.
-_ORDINARY = ("softmax", "multilinear", "mean-field", "logistic-nonconvex")
+#: Objectives of variables in any units, and those that live on [0, 1]^n.
+_ANY_UNITS = (
+    "quadratic",
+    "quadratic of any sign",
+    "spectral",
+    "nonnegative-pca",
+    "price-optimization",
+    "stability-number",
+)
+_UNIT_BOX = ("softmax", "multilinear", "mean-field")
 
 
-def random_place(rng, n, kinds=tuple(functions.FUNCTIONS), sets=tuple(regions.REGIONS)):
-    """A `Place` of n variables."""
+def random_place(rng, n, kinds=None, sets=None):
+    """A `Place` of n variables; all objectives and sets that are registered take part."""
+    known = functions.every_function()
+    kinds, sets = kinds or tuple(known), sets or tuple(regions.every_region())
     kind = kinds[int(rng.integers(len(kinds)))]
-    span = 0 if kind in _ORDINARY else int(rng.choice([0, 3, 8]))
+    span = int(rng.choice([0, 3, 8])) if kind in _ANY_UNITS else 0
     region = regions.random_region(rng, n, span, sets)
-    if kind in ("softmax", "multilinear", "mean-field") and (region.lower < 0.0).any():
-        region = regions.random_region(rng, n, span, tuple(set(sets) - {"general-polytope"}) or sets)
-    return Place(rng, region, functions.FUNCTIONS[kind](rng, region))
+    if kind in _UNIT_BOX and (region.lower < 0.0).any():
+        region = regions.random_region(rng, n, span, tuple(name for name in sets if name != "general-polytope"))
+    return Place(rng, region, known[kind](rng, region))

@@ -76,7 +76,10 @@ class Shape:
     def __init__(self, region, rng, n_points=40):
         self.region, n = region, region.n
         self.is_curved = np.isfinite(region.radius)
-        if self.is_curved:
+        if region.by_example:
+            directions = [*rng.standard_normal((8 * n, n)), -np.ones(n), np.ones(n)]
+            corners = np.array([region.P.lmo(d, region.upper) for d in directions])
+        elif self.is_curved:
             corners = np.array([ball_vertex(region, d) for d in rng.standard_normal((8 * n, n))])
         else:
             corners = vertices(region)
@@ -88,6 +91,8 @@ class Shape:
 
     def largest(self, direction):
         """max <direction, y> over the set."""
+        if self.region.by_example:
+            return float(direction @ self.region.P.lmo(direction, self.region.upper))
         if self.is_curved:
             return float(direction @ ball_vertex(self.region, direction))
         return float((self.vertices @ direction).max())

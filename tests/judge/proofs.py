@@ -59,7 +59,7 @@ def _minimum(judge, place):
 
 def _certificates(rng, judge, place):
     doors = {"upper_bound": ds.certificates.upper_bound, "linear_bound": ds.certificates.linear_bound}
-    if isinstance(place.f, ds.Quadratic) and not place.shape.is_curved:
+    if isinstance(place.f, ds.Quadratic) and not place.shape.is_curved and not place.region.by_example:
         doors["dnn_bound"] = ds.certificates.dnn_bound
     found = {}
     for name, door in doors.items():
@@ -81,12 +81,16 @@ def _certificates(rng, judge, place):
 def case(rng, judge):
     """One quadratic over finitely many rows: the maximum by both methods, the minimum; bounds of it or another f."""
     n = int(rng.integers(1, 5))
-    rows = tuple(name for name in regions.REGIONS if name != "ball")
-    kind = draws.one_of(rng, "quadratic", "quadratic", "quadratic", "price-optimization", "stability-number")
+    rows = tuple(name for name in regions.REGIONS if name != "ball")  # of finitely many rows
+    kind = draws.one_of(
+        rng, "quadratic", "quadratic", "quadratic of any sign", "price-optimization", "stability-number"
+    )
     place = random_place(rng, n, (kind,), rows)
     if not place.is_empty and math.isfinite(place.best):
+        milp = place.P.is_down_closed and kind != "quadratic of any sign" and rng.random() < 0.3
+        methods = ("auto", "kkt-milp") if milp else ("auto",)
         result, gap = None, draws.one_of(rng, 1e-6, 1e-6, 1e-3)
-        for method in ("auto", "kkt-milp") if place.P.is_down_closed and rng.random() < 0.3 else ("auto",):
+        for method in methods:
             found = _maximum(judge, place, method, gap)
             result = found if method == "auto" else result
         _minimum(judge, place)

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 
 import drsub_fast as ds
+from drsub_fast._kinds import SETS
 
 from . import draws
 
@@ -21,6 +22,8 @@ class Region(NamedTuple):
     ----------
     kind : str
         Its name in the table of sets.
+    by_example : bool
+        Whether no rows are known here: what P says of points and directions is taken for true.
     """
 
     kind: str
@@ -33,6 +36,7 @@ class Region(NamedTuple):
     lower: np.ndarray
     upper: np.ndarray
     radius: float = np.inf
+    by_example: bool = False
 
     @property
     def n(self):
@@ -159,6 +163,23 @@ REGIONS = {
 }  # fmt: skip
 
 
-def random_region(rng, n, span=0, kinds=tuple(REGIONS)):
+def by_example(name):
+    """Draws the example of a registered set that has no rows here."""
+
+    def drawn(rng, n, span):
+        P = SETS[name].example_of(n)
+        lower = np.broadcast_to(P._lower, P.n).astype(float)
+        return _made(name, P, np.ones(P.n), lower=lower, upper=P.upper.copy())._replace(by_example=True)
+
+    return drawn
+
+
+def every_region():
+    """All sets that are registered, by name: by rows where they are known here, else by example."""
+    return REGIONS | {name: by_example(name) for name in SETS if name not in REGIONS}
+
+
+def random_region(rng, n, span=0, kinds=None):
     """A set of n variables; their units span up to so many decades each way."""
-    return REGIONS[draws.one_of(rng, *kinds)](rng, n, span)
+    known = every_region()
+    return known[draws.one_of(rng, *(kinds or known))](rng, n, span)

@@ -11,7 +11,7 @@ import pytest
 import drsub_fast as ds
 from drsub_fast._kinds import EXTENSIONS, OBJECTIVES, SETS
 
-from . import answer_claims, choosers, families, functions, item_claims, places, polyhedra, regions, truths
+from . import answer_claims, choosers, families, functions, item_claims, places, polyhedra, regions, solvers, truths
 from .court import Judge, run_case
 
 
@@ -21,11 +21,26 @@ def _interpreted(interpreted):
 
 
 def test_every_registered_kind_is_judged():
-    objectives = (set(functions.FUNCTIONS) - {"multilinear"}) | set(functions.SET_FUNCTIONS)
-    assert set(OBJECTIVES) <= objectives, "add the objective to tests/judge/functions.py"
+    judged = set(functions.every_function()) | set(functions.SET_FUNCTIONS)
+    assert set(OBJECTIVES) <= judged
+    assert set(SETS) <= set(regions.every_region())
     assert set(EXTENSIONS) <= set(functions.SET_FUNCTIONS), "add the set function to tests/judge/functions.py"
-    assert set(SETS) <= set(regions.REGIONS), "add the set to tests/judge/regions.py"
-    assert set(SETS) <= set(families.FAMILIES) | families.NO_FAMILY, "add the set to tests/judge/families.py"
+    for name in set(judged) & set(OBJECTIVES) - set(functions.FUNCTIONS) - set(functions.SET_FUNCTIONS):
+        assert OBJECTIVES[name].example_of(3).n == 3
+
+
+def test_a_kind_without_a_formula_is_judged_by_its_example(monkeypatch):
+    """What is registered takes part at once, and false claims about it are found."""
+    monkeypatch.delitem(functions.FUNCTIONS, "price-optimization")
+    monkeypatch.delitem(regions.REGIONS, "ball")
+    place = places.random_place(np.random.default_rng(0), 3, ("price-optimization",), ("ball",))
+    assert place.region.by_example
+    r = ds.maximize(place.f, place.P)
+    judge = Judge()
+    solvers.judge_result(judge, "maximize", place, r)
+    assert not judge.faults
+    solvers.judge_result(judge, "maximize", place, replace(r, value=2.0 * r.value, x=2.0 * place.P.upper))
+    assert "is_in_the_set" in judge.faults[0]
 
 
 def test_principal_minors_are_exact():
