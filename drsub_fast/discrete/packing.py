@@ -113,7 +113,8 @@ class Packing:
     def load(self, items: Any) -> Any:
         """Loads of a set, shape (n_rows + 1,)."""
         items = np.asarray(items, dtype=np.int64)
-        return np.bincount(self.rows[items].ravel(), self.weights[items].ravel(), minlength=self.capacity.size)
+        loads = np.bincount(self.rows[items].ravel(), self.weights[items].ravel(), minlength=self.capacity.size)
+        return loads.astype(np.float64)  # those of no item come as whole numbers, to which parts would not be added
 
     def add(self, load: Any, item: Any, sign: float = 1.0) -> None:
         """Brings the loads up to date when an item joins (or, with sign -1, leaves)."""

@@ -205,7 +205,7 @@ def _add_or_remove(state, most):
 def _exchange(state):
     """The first item that an exchange for the best other one betters, tried by increasing worth."""
     least, own = 1.0 + state.least(), state.kernel.diagonal[state.S]
-    if not state.candidates.size:
+    if not (state.S and state.candidates.size):
         return False
     order = np.argsort(own / state.M.diagonal(), kind="stable")
     together = len(order) if state.family.is_count and state.V.size <= _TOGETHER else 1

@@ -266,3 +266,19 @@ def test_bad_arguments_are_named():
 
 def test_examples():
     assert doctest.testmod(rounding).failed == 0
+
+
+def test_a_set_that_grows_from_nothing_keeps_a_capacity_that_is_no_whole_number():
+    # Loads of the empty set were whole numbers, and parts of weights were lost when they were added to them.
+    w = [0.22, 0.56, 0.17, 0.86, 0.54]
+    P, F = ds.Knapsack(w, 1.64, np.ones(5)), ds.Multilinear.facility_location(np.diag([1.0, 0.1, 1.0, 5.0, 1.0]))
+    for improve in (False, True):
+        s = ds.round_solution(F, P, np.zeros(5), size=4, improve=improve)
+        assert s.items.size == 4
+        assert np.array(w)[s.items].sum() <= 1.64
+
+
+def test_where_the_best_set_is_empty_nothing_is_exchanged():
+    s = ds.improve_set(ds.Softmax(np.diag([0.5, 1e-11])), ds.Box(np.ones(2)), [1])
+    assert s.items.size == 0
+    assert s.value == 0.0
