@@ -92,8 +92,8 @@ def read_problem(path: str | Path) -> Problem:
     Parameters
     ----------
     path : str or Path
-        An ``.npz`` or ``.mat`` file, or a quadratic program as ``.mps``, ``.qps``, ``.sif``, ``.lp`` or ``.qplib``,
-        packed or not (``.mps.gz``, ..).
+        An ``.npz`` or ``.mat`` file, or a quadratic program as ``.mps``, ``.qps``, ``.sif``, ``.lp``, ``.nl`` or
+        ``.qplib``, packed or not (``.mps.gz``, ..).
 
     Returns
     -------
