@@ -177,17 +177,18 @@ __doc__, read_problem.__doc__ = with_tables(__doc__ or ""), with_tables(read_pro
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "kernels", *(name for name in globals() if name.startswith("__"))])
+    return sorted([*__all__, "experiments", "kernels", *(name for name in globals() if name.startswith("__"))])
 
 
 if TYPE_CHECKING:
+    from drsub_fast import experiments as experiments
     from drsub_fast import kernels as kernels
 else:
 
     def __getattr__(name):
-        # Loaded when it is first used: it brings Numba with it.
-        if name == "kernels":
-            return import_module("drsub_fast.kernels")
+        # Loaded when they are first used: the kernels bring Numba with them.
+        if name in ("experiments", "kernels"):
+            return import_module(f"drsub_fast.{name}")
         raise AttributeError(f"module 'drsub_fast' has no attribute {name!r}")
 
 

@@ -1,5 +1,6 @@
 """One record a method: who adds one finds it wherever methods are run or shown."""
 
+import sys
 from dataclasses import replace
 from typing import get_args
 
@@ -83,6 +84,23 @@ def test_a_new_method_is_an_option_of_the_command_and_a_curve_of_the_figures(add
     assert main(argv) == 0
     assert added in capsys.readouterr().out
     assert list(tmp_path.glob("*.png"))
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_function_of_a_module_is_a_curve_of_the_experiments(jobs, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(METHODS, "halved", None)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_methods", raising=False)
+    solve = "def halved(f, P, *, max_iter=20):\n    return ds.frank_wolfe(f, P, max_iter=max_iter)\n"
+    (tmp_path / "my_methods.py").write_text(f"import drsub_fast as ds\n\n\n{solve}")
+    argv = ["paper", "--families", "1", "--quick", "--no-global", "--methods", "frank-wolfe", "--out", "out"]
+    assert main([*argv, "--method", "my_methods:halved", "--jobs", jobs]) == 0
+    assert "halved" in capsys.readouterr().out
+    assert "halved" in (tmp_path / "out" / "quadratic-uniform.csv").read_text()
+    for wrong, reason in (("my_methods", "MODULE:FUNCTION"), ("my_methods:none", "none"), ("nowhere:x", "nowhere")):
+        assert main([*argv, "--method", wrong]) == 2
+        assert reason in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["mualem-feldman", "fully-corrective-frank-wolfe"])

@@ -142,7 +142,7 @@ print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 
 def test_the_names_that_are_shown_are_public():
     shown = {name for name in dir(ds) if not name.startswith("__")}
-    assert shown == {*ds.__all__, "kernels"}
+    assert shown == {*ds.__all__, "experiments", "kernels"}
     assert ds.kernels.OK == 0
     with pytest.raises(AttributeError, match="no attribute 'kernel'"):
         ds.kernel  # noqa: B018

@@ -1,6 +1,7 @@
 """``drsub-fast paper``: reproduces the paper's experiments."""
 
 import argparse
+import importlib
 import importlib.util
 import os
 import sys
@@ -15,6 +16,7 @@ from drsub_fast.cli import INTERRUPTED
 from drsub_fast.experiments import choices, debates, digits, synthetic
 from drsub_fast.instances import EXTRA_FAMILIES, FAMILIES, PAPER_REPEATS, PAPER_ROWS, PAPER_SIZES
 from drsub_fast.methods import METHODS
+from drsub_fast.solvers.record import Method, register_method
 
 #: Experiments on data; the others than the first need none but scikit-learn's.
 DATA_FAMILIES = ("debates", "digits", "choices")
@@ -44,6 +46,26 @@ def _family(text):
     )
 
 
+def _own_method(text):
+    """The name of the record of a function that is named as module:function."""
+    module, _, name = text.partition(":")
+    if not (module and name):
+        raise argparse.ArgumentTypeError(f"{text!r} is not MODULE:FUNCTION")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # for the processes that solve, too
+    try:
+        solve = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if isinstance(solve, Method):
+        register_method(solve)
+        return solve.name
+    if not callable(solve):
+        raise argparse.ArgumentTypeError(f"{text} is not a function")
+    register_method(Method(name, solve, name, marker="*", colour="black"))
+    return name
+
+
 def add_arguments(parser: Any) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument(
@@ -62,6 +84,11 @@ def add_arguments(parser: Any) -> None:
         "--methods", nargs="+", choices=METHODS, metavar="METHOD",
         help="by default the paper's three and, on the synthetic families without --quick, "
         f"{', '.join(synthetic.EXTRA_METHODS)}; any of {', '.join(METHODS)}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--method", action="append", default=[], type=_own_method, metavar="MODULE:FUNCTION",
+        help="a method of your own beside them: function(f, P, *, max_iter=.., ..) -> Result, in a module that Python "
+        "finds from here; may be given several times",
     )  # fmt: skip
     parser.add_argument(
         "--quick",
@@ -95,7 +122,7 @@ def _run_on_data(args, family):
     """Runs an experiment on data, and prints its table."""
     if family == "debates":
         strengths = (0.1, 0.5, 1.0) if args.quick else debates.STRENGTHS
-        methods = synthetic.method_options(args.methods or synthetic.PAPER_METHODS)
+        methods = synthetic.method_options([*(args.methods or synthetic.PAPER_METHODS), *args.method])
         text, written = debates.reproduce(args.data, args.out, strengths, methods, args.jobs)
     elif family == "digits":
         text, written = digits.reproduce(args.out)
@@ -111,6 +138,7 @@ def _run_synthetic(args, families):
     if repeats > PAPER_REPEATS:
         raise ValueError(f"the paper has {PAPER_REPEATS} repeats, --repeats asks for {repeats}")
     names = args.methods or [*synthetic.PAPER_METHODS, *(() if args.quick else synthetic.EXTRA_METHODS)]
+    names = list(dict.fromkeys([*names, *args.method]))
     methods = synthetic.method_options(names)
     global_optimum = not args.quick if args.global_optimum is None else args.global_optimum
     count = len(PAPER_ROWS) * repeats * len(sizes)

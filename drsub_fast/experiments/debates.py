@@ -195,7 +195,7 @@ def run_task(task: "MatchedTask", strength: float, methods: dict[str, Any] = PAP
     greedy = greedy_map(f.L, P).value
     rows = []
     for method, options in methods.items():
-        r = maximize(f, P, method=method, bound="cheap", **options)
+        r = maximize(f, P, **({"method": method, "bound": "cheap"} | options))
         rounded = round_solution(f, P, r.x).value
         rows.append(
             SummaryRow(task.left, task.right, f.n, strength, method, r.value, r.fw_gap, r.upper_bound, r.time,
@@ -225,7 +225,7 @@ def trajectories(task: Any, strength: Any, methods: Any = PAPER_METHODS) -> Any:
     """Value at every iterate of each method, ``{method: ndarray}``; of the phase that a two-phase method returns."""
     f = task.objective(strength)
     return {
-        method: maximize(f, task.constraint, method=method, **options).trace.value
+        method: maximize(f, task.constraint, **({"method": method} | options)).trace.value
         for method, options in methods.items()
     }
 

@@ -20,7 +20,7 @@ from drsub_fast.engine.interrupts import result_of, submit, uninterrupted
 from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.engine.worth import series
 from drsub_fast.instances import nonnegative_constant, paper_instances
-from drsub_fast.methods import maximize
+from drsub_fast.methods import METHODS, maximize
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.proofs.global_optimum import global_maximum, global_minimum
 
@@ -37,7 +37,11 @@ EXTRA_METHODS = ("multi-start",)
 
 def method_options(names: Any) -> Any:
     """Options of `maximize` by name: the paper's where it has the method, else the method's own."""
-    return {name: PAPER_METHODS.get(name, {}) for name in names}
+    found = {name: dict(PAPER_METHODS.get(name, {})) for name in names}
+    for name in found:
+        if not METHODS[name].solve.__module__.startswith("drsub_fast."):
+            found[name]["method"] = METHODS[name]  # its record, since other processes do not know the name
+    return found
 
 
 def curve_label(method: Any, name: str) -> Any:
@@ -88,6 +92,8 @@ def has_optimum(family: Any) -> bool:
 def run_instance(instance: Any, methods: dict[str, Any] = PAPER_METHODS, global_optimum: bool = True) -> Any:
     """A `Row` for each method on one instance; ``methods`` has options of `maximize` by the name of the method.
 
+    A method that other processes do not know is the option ``method``, its record.
+
     Quadratics are compared with their global maximum, with the paper's c, if that is asked for.
     """
     f, P = instance.f, instance.P
@@ -98,7 +104,7 @@ def run_instance(instance: Any, methods: dict[str, Any] = PAPER_METHODS, global_
         optimum = global_maximum(f, P).upper_bound
     rows = []
     for method, options in methods.items():
-        r = maximize(f, P, method=method, bound="cheap", **options)
+        r = maximize(f, P, **({"method": method, "bound": "cheap"} | options))
         rows.append(Row(*instance[:5], method, r.value, r.fw_gap, r.time, optimum))
     return rows
 
@@ -109,10 +115,13 @@ _series: dict[str, series] = {}
 
 def _solve(instance, methods, global_optimum, left):
     """The rows of an instance, of whose family this process will get about ``left`` more."""
+    is_first = instance.family not in _series
     following = _series.setdefault(instance.family, series(left + 1))
     with one_blas_thread(), following:
         following.begin_next()
         following.left = left
+        if is_first:  # solved once ahead, so that seconds are those of solves, not of loading compiled code
+            run_instance(instance, methods, False)
         return run_instance(instance, methods, global_optimum)
 
 
