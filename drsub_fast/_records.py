@@ -6,12 +6,16 @@ Pictures need matplotlib (the ``plot`` extra).
 import math
 from dataclasses import fields
 from html import escape
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+#: Width of printed results.
+COLUMNS = 100
 
 
 class Record:
@@ -41,9 +45,24 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def as_text(title: str, rows: dict[str, str]) -> str:
-    """A title and lines of names and texts, one below the other."""
+    """A title, and lines of names and texts, none of them longer than `COLUMNS`."""
     width = max(map(len, rows))
-    return "\n".join([title, *(f"  {name:<{width}}  {text}" for name, text in rows.items())])
+    return "\n".join(
+        [_wrapped(title, 2), *(_wrapped(f"  {name:<{width}}  {text}", width + 4) for name, text in rows.items())]
+    )
+
+
+def _wrapped(line, indent):
+    return "\n".join(
+        wrap(line, COLUMNS, subsequent_indent=" " * indent, break_on_hyphens=False, drop_whitespace=True)
+        if len(line) > COLUMNS
+        else [line]
+    )
+
+
+def count_of(number: int, thing: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{number} {thing}" + ("" if number == 1 else "s")
 
 
 def as_html(title: str, rows: dict[str, str]) -> str:
@@ -58,7 +77,7 @@ def as_html(title: str, rows: dict[str, str]) -> str:
 def vector_text(x: Any) -> str:
     """A short vector in full; of a longer one how many entries are not 0, and its largest ones."""
     if x.size <= 8:
-        return np.array2string(x, precision=4, suppress_small=True, max_line_width=120)
+        return np.array2string(x, precision=4, suppress_small=True, max_line_width=COLUMNS)
     used = np.flatnonzero(x)
     largest = used[np.argsort(-np.abs(x[used]), kind="stable")[:3]]
     shown = ", ".join(f"x[{i}] = {x[i]:.4g}" for i in largest)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from drsub_fast._records import Record, as_html, as_text, draw_trace, vector_text
+from drsub_fast._records import Record, as_html, as_text, count_of, draw_trace, vector_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,13 +83,13 @@ class Guarantee:
 
     def withdrawn(self, reason: str) -> "Guarantee":
         """The same, promising nothing any more."""
-        return Guarantee(None, f"none: {reason} ({self.statement}, if {self.premise})", self.premise, False)
+        return Guarantee(None, f"none, because {reason}", self.premise, False)
 
     def __str__(self) -> str:
         if self.ratio is None:
             return self.statement
         if self.holds is False:
-            return f"none: {self.premise} is known to fail ({self.statement})"
+            return f"none, because it needs {self.premise}, which is known to fail"
         known = {True: "known to hold", "declared": "declared, not checked", None: "not known to hold"}[self.holds]
         return f"{self.statement}, if {self.premise} ({known})"
 
@@ -186,7 +186,7 @@ class Certificate:
             return f"{self.known:.6g}"
         if self.is_computed:
             return "none is known"
-        return "not computed" + ("" if self.problem is None else ": r.prove()")
+        return "not computed" + ("" if self.problem is None else ": r.prove() computes one")
 
     def __getstate__(self) -> tuple[float, float, bool]:
         return self.given, self.known, self.is_computed
@@ -444,16 +444,19 @@ class Result(Record):
 
     def _rows(self) -> dict[str, str]:
         part = self._part_of(self.certificate.known)
+        is_open = self.certificate.problem is not None and part < 0.9999 and self.status is not Status.OPTIMAL
+        better = "; r.prove() may find a better bound" if is_open else ""
         starts = f", {self.n_starts} starts" if self.n_starts > 1 else ""
-        nodes = f", {self.n_nodes} nodes" if self.n_nodes else ""
+        nodes = f", {count_of(self.n_nodes, 'node')}" if self.n_nodes else ""
         return {
             "value": f"{self.value:.6g}",
             "proven bound": str(self.certificate)
-            + ("" if math.isnan(part) else f" (the value is {100.0 * part:.4g} % of it)"),
+            + ("" if math.isnan(part) else f": the value is {100.0 * part:.4g} % of it")
+            + better,
             "Frank-Wolfe gap": f"{self.fw_gap:.3g}" if math.isfinite(self.fw_gap) else "not computed",
             "guarantee": str(self.guarantee),
-            "work": f"{self.n_iter} steps, {self.n_lmo} oracle calls{starts}{nodes}, {self.time:.3g} s"
-            + ran_as(self.compiled),
+            "work": f"{count_of(self.n_iter, 'step')}, {count_of(self.n_lmo, 'oracle call')}{starts}{nodes}, "
+            f"{self.time:.3g} s{ran_as(self.compiled)}",
             "x": vector_text(self.x),
         }
 
@@ -466,4 +469,4 @@ class Result(Record):
 
 def ran_as(compiled: bool | None) -> str:
     """Words for the code that ran a solve, to come after its time."""
-    return {True: ", compiled", False: ", interpreted", None: ""}[compiled]
+    return {True: ", compiled", False: ", in plain Python", None: ""}[compiled]

@@ -62,7 +62,7 @@ def test_runs_that_end_early_promise_nothing(name, stop):
     assert not r.success
     assert r.guarantee.ratio is None
     assert r.guarantee.holds is False
-    assert str(r.guarantee).startswith("none: ")
+    assert str(r.guarantee).startswith("none, because ")
     assert r.status.value in str(r.guarantee)
 
 
