@@ -1,7 +1,7 @@
-"""README's tables of functions, sets and methods, as they are registered: ``python -m drsub_fast.experiments.tables``.
+"""The tables of functions, sets and methods in README and the guide, as they are registered.
 
-A row whose first cell names something registered gets the text of its registration. Names that README lacks are
-appended to their table.
+``python -m drsub_fast.experiments.tables FILE`` renews those of a file: a row whose first cell names something
+registered gets the text of its registration; names that a table lacks are appended to it.
 """
 
 import re
@@ -28,8 +28,10 @@ def tables() -> dict[str, dict[str, str]]:
 
 
 def renewed(text: str, complete: bool = True) -> str:
-    """The text with the rows of its tables as they are registered, and, if ``complete``, those that it lacks."""
+    """The text with the rows of its tables as they are registered, and, if ``complete``, those that they lack."""
     for heading, rows in tables().items():
+        if heading not in text:
+            continue
         start = text.index(heading)
         end = text.index("\n\n", start)
         table = text[start:end]

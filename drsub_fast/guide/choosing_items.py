@@ -28,9 +28,12 @@ also be a set, for example a `drsub_fast.PartitionMatroid` with two items of eac
 >>> t.value <= t.bound
 True
 
-**When does more than greedy pay?** If an early choice can block later ones: under matchings, categories and knapsacks.
-With nothing but a number of items greedy is close to the best: on 50 Gaussian feature vectors of length 8, with
-quality 2 and 5 items, it reaches 6.820 and the continuous relaxation 6.834.
+**When does more than greedy pay?** If an early choice can block later ones. On the debates below the continuous method
+ends above greedy by 0.19 in log det under matchings, by 0.10 with one item a topic on one side, by 0.08 under a knapsack,
+and not at all with nothing but a number of items. For 5 of 50 Gaussian vectors of length 8 with quality 2 it was better
+than `drsub_fast.map_dpp` in 6 of 8 draws and worse in 2, by up to 0.06. For large set functions exchanges pay most: above
+greedy, ``ds.greedy(F, size=50, improve=True)`` ended between 0.04 and 0.8 % on two sets of 5000 facilities, rounding the
+continuous answer between 0.00 and 0.4 %, both together between 0.04 and 1.2 %.
 
 **Thousands of users.** `drsub_fast.greedy_map_stacked` chooses for many users in one compiled call, with the same
 answers as one by one. Users may have different numbers of candidates, categories with limits, and their own quality. A
@@ -57,6 +60,10 @@ Your own set function needs only its values; continuous greedy over the relaxati
 >>> P = ds.Budget(2, [1.0] * 4)
 >>> ds.round_solution(F, P, ds.monotone_frank_wolfe(F, P).x).value
 5.0
+
+``drsub-fast paper --families choices digits`` compares the ways to choose items on data of scikit-learn, in values and
+times. ``--families debates --data FILE`` is the paper's experiment on the Republican debates of 2012, on statements as
+JSON lines; eight debates (the paper had twenty) are in James Martherus's ``debates`` on GitHub (MIT licence).
 
 **Rows of a table.** `drsub_fast.ItemSelector` has the interface of scikit-learn: ``fit``, ``transform``, ``ranking_``.
 """

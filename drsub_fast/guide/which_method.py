@@ -18,6 +18,25 @@ guarantee applies. Choose by hand if you want something particular.
 | the same for a function that is not quadratic | `drsub_fast.projected_gradient` with ``step_size="spectral"`` |
 | the paper's baselines | `drsub_fast.frank_wolfe`, `drsub_fast.projected_gradient` |
 
+What they guarantee, as a part of the maximum (K is the number of steps, x* the maximiser):
+
+| method | sets | guarantee | use it |
+|---|---|---|---|
+| `maximize` (default) | any | the best of those below that applies | for the best value in a few local solves |
+| `two_phase_frank_wolfe` | down-closed | 1/4 of the maximum (Theorem 1), f >= 0 | the paper's Algorithm 1 |
+| `nonmonotone_frank_wolfe` | down-closed | 1/e - O(1/K) (Theorem 2, Corollary 1), f >= 0 | a fixed number of steps |
+| `monotone_frank_wolfe` | down-closed | 1 - 1/e - O(1/K), f monotone | continuous greedy |
+| `stochastic_continuous_greedy` | down-closed | 1 - 1/e - O(1/K^(1/3)), F monotone | set functions that take seconds |
+| `boosted_gradient` | any | 1 - 1/e, f monotone | monotone f over sets that are not down-closed |
+| `double_greedy` | boxes | 1/2, f(0) + f(upper) >= 0 | one pass over the coordinates |
+| `mualem_feldman` | any | (1 - min max x/u)/4, f >= 0 | sets that are not down-closed |
+| `fully_corrective_frank_wolfe` | any | a stationary point | a gap of 1e-6 or 1e-12, fast |
+| `frank_wolfe` | any | a stationary point, 1/sqrt(K) | Algorithm 3: open-loop, exact, short steps |
+| `projected_gradient` | with a projection | none with this step | the paper's baseline |
+| the same, `step_size="spectral"` | with a projection | a stationary point | small gaps if f is not quadratic |
+| `multi_start` | any | with a second phase 1/4 | many vertices, one answer |
+| `global_maximum` | finitely many rows | the global maximum, proved | the optimum itself |
+
 The guarantees for functions that are not monotone need f >= 0. Names work too, in `maximize`, in batches and on the
 command line:
 
