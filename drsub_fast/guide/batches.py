@@ -33,8 +33,9 @@ results as they come:
 checkpoint knows its problems and options, and refuses others.
 
 **Many machines.** Anything with the interface of ``concurrent.futures.Executor`` goes to ``executor=``: processes,
-joblib's ``get_reusable_executor()``, Dask's ``client.get_executor(pure=False)``. Stacks are cut into pieces of at most 8 MB, each
-a task. Where sending the data takes longer than solving, make the data on the workers, so that only answers travel:
+joblib's ``get_reusable_executor()``, Dask's ``client.get_executor(pure=False)``. Stacks are cut into pieces of at most
+8 MB, each a task. Where sending the data takes longer than solving, make the data on the workers, so that only answers
+travel:
 
     import dask.array as da
     from dask.distributed import Client

@@ -29,11 +29,11 @@ also be a set, for example a `drsub_fast.PartitionMatroid` with two items of eac
 True
 
 **When does more than greedy pay?** If an early choice can block later ones. On the debates below the continuous method
-ends above greedy by 0.19 in log det under matchings, by 0.10 with one item a topic on one side, by 0.08 under a knapsack,
-and not at all with nothing but a number of items. For 5 of 50 Gaussian vectors of length 8 with quality 2 it was better
-than `drsub_fast.map_dpp` in 6 of 8 draws and worse in 2, by up to 0.06. For large set functions exchanges pay most: above
-greedy, ``ds.greedy(F, size=50, improve=True)`` ended between 0.04 and 0.8 % on two sets of 5000 facilities, rounding the
-continuous answer between 0.00 and 0.4 %, both together between 0.04 and 1.2 %.
+ends above greedy by 0.19 in log det under matchings, by 0.10 with one item a topic on one side, by 0.08 under a
+knapsack, and not at all with nothing but a number of items. For 5 of 50 Gaussian vectors of length 8 with quality 2 it
+was better than `drsub_fast.map_dpp` in 6 of 8 draws and worse in 2, by up to 0.06. For large set functions exchanges
+pay most: above greedy, ``ds.greedy(F, size=50, improve=True)`` ended between 0.04 and 0.8 % on two sets of 5000
+facilities, rounding the continuous answer between 0.00 and 0.4 %, both together between 0.04 and 1.2 %.
 
 **Thousands of users.** `drsub_fast.greedy_map_stacked` chooses for many users in one compiled call, with the same
 answers as one by one. Users may have different numbers of candidates, categories with limits, and their own quality. A
