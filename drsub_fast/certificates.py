@@ -212,7 +212,7 @@ def upper_bound(
     -------
     float
         Infinite only where no bound is known: f is neither concave, nor DR-submodular between the set's lower and
-        upper bounds, nor a quadratic.
+        upper bounds, nor a quadratic, a softmax extension or a logistic loss.
 
     Raises
     ------
@@ -222,9 +222,10 @@ def upper_bound(
     Notes
     -----
     What is tried, as far as it applies: the linear bounds at the lower and the upper corner; value and gap for concave
-    f; for quadratics their doubly non-negative relaxation, pairs of variables if the set is in a simplex, and the dual
-    of the trust region problem over a ball; all sets of a multilinear extension of few items, and a linear program for
-    coverage, facility location and FLID of many; concave functions above softmax extensions.
+    f; for quadratics their doubly non-negative relaxation, pairs of variables if the set is in a simplex, and over a
+    ball the dual of the trust region problem; all sets of a multilinear extension of few items, and a linear program
+    for coverage, facility location and FLID of many; concave functions above softmax extensions and logistic losses,
+    with branching.
 
     Examples
     --------

@@ -50,8 +50,8 @@ _EPS = 2.0**-52
 
 #: A search stops when value and gap are this close, relative to the value (or to 1).
 _CLOSE = 1e-4
-#: Most steps of a search. Newton steps of log det need five or six.
-_STEPS = 40
+#: Most steps of a search, and of the solve for one. Newton steps of log det need five or six.
+_STEPS, _MODEL_STEPS = 40, 200
 #: Rounds of growing blocks at a point and maximising over them.
 _ROUNDS = 3
 #: A relative error above this one is not worked with.
@@ -198,7 +198,9 @@ def search(
             return
         model = Quadratic(here.hessian, here.gradient - here.hessian @ x)
         model.unit_box = unit_box
-        aim = fully_corrective_frank_wolfe(model, P, x0=x, tol=0.1 * enough).x
+        # Far from the maximum, and beside slopes whose rounding is above the tolerance, less will do.
+        tol = max(0.1 * enough, 1e-3 * rise)
+        aim = fully_corrective_frank_wolfe(model, P, x0=x, tol=tol, max_iter=_MODEL_STEPS).x
         slope, share = float(here.gradient @ (aim - x)), 1.0
         while share > 1e-3:
             there = expand(x + share * (aim - x))
