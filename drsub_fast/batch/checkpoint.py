@@ -13,8 +13,9 @@ import re
 import socket
 import threading
 import weakref
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +29,8 @@ try:
 except ImportError:  # no such locks on Windows
     fcntl = None
 
+Answers = TypeVar("Answers")
+
 _MANIFEST, _LOCK = "manifest.json", "lock"
 _FORMAT = 2
 _CHUNK = re.compile(r"chunk-(\d{8,})\.npz")
@@ -39,7 +42,7 @@ _locked: set[Path] = set()
 _one_at_a_time = threading.Lock()
 
 
-def identified(*parts: Any) -> str:
+def identified(*parts: object) -> str:
     """The `fingerprint` of problems or options; CheckpointError where a later run could not know them again."""
     try:
         return fingerprint(*parts)
@@ -58,10 +61,10 @@ class Checkpoint:
     uses the folder, or if it holds the checkpoint of other inputs, or files that are no checkpoint.
     """
 
-    folder: Any
-    layout: Any
+    folder: Path
+    layout: dict[str, int]
 
-    def __init__(self, folder: str | Path, inputs: str, layout: Any) -> None:
+    def __init__(self, folder: str | Path, inputs: str, layout: dict[str, int]) -> None:
         self.folder = Path(folder)
         with uninterrupted():
             self._unlock = weakref.finalize(self, _unlock, *_lock(self.folder))
@@ -91,11 +94,11 @@ class Checkpoint:
         _write(manifest, lambda file: file.write(json.dumps(stored).encode()))
         return dict(layout)
 
-    def path(self, index: Any) -> Any:
+    def path(self, index: int) -> Path:
         """File of a chunk."""
         return self.folder / f"chunk-{index:08d}.npz"
 
-    def indices(self) -> Any:
+    def indices(self) -> list[int]:
         """Indices of the finished chunks, ascending."""
         indices = []
         for path in self.folder.glob("chunk-*"):
@@ -105,17 +108,17 @@ class Checkpoint:
             indices.append(int(name[1]))
         return sorted(indices)
 
-    def require_at_most(self, count: Any) -> None:
+    def require_at_most(self, count: int) -> None:
         """Raise CheckpointError if the checkpoint goes on where the problems have ended, after ``count`` chunks."""
         if any(index >= count for index in self.indices()):
             raise CheckpointError(f"{self.folder} is the checkpoint of a longer batch: delete it")
 
-    def store(self, index: Any, problems: Any, arrays: Any) -> None:
+    def store(self, index: int, problems: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Writes the arrays of a finished chunk, which answers the problems of that fingerprint."""
         marks = {_PROBLEMS: np.array(problems), _CONTENT: np.array(fingerprint(problems, arrays))}
         _write(self.path(index), lambda file: np.savez(file, **arrays, **marks))
 
-    def load(self, index: Any, problems: Any, unpack: Any) -> Any:
+    def load(self, index: int, problems: str, unpack: Callable[[dict[str, Any]], Answers]) -> Answers | None:
         """What ``unpack`` makes of the arrays of a finished chunk, or None; CheckpointError if it is not theirs."""
         path = self.path(index)
         if not path.exists():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.batch.choices import as_offsets, choice_stack, kinds_of_rows
 from drsub_fast.batch.pieces import Stack
@@ -67,7 +68,7 @@ def _padded_pieces(arrays: dict[str, FileArray], small: dict[str, Any], size: in
         first += count
 
 
-def _flat_pieces(arrays: dict[str, FileArray], offsets: Any, size: int) -> Iterator[dict[str, Any]]:
+def _flat_pieces(arrays: dict[str, FileArray], offsets: NDArray[np.int64], size: int) -> Iterator[dict[str, Any]]:
     bounds = [*range(0, len(offsets) - 1, size), len(offsets) - 1]
     counts = np.diff(offsets[bounds]).tolist()
     streams = [array.parts(iter(counts)) for array in arrays.values()]
@@ -111,7 +112,9 @@ def _counts(file):
     return np.diff(np.concatenate([*starts, [first]]))
 
 
-def _parquet_pieces(file: Any, names: list[str], d: int, offsets: Any, size: int) -> Iterator[dict[str, Any]]:
+def _parquet_pieces(
+    file: Any, names: list[str], d: int, offsets: NDArray[np.int64], size: int
+) -> Iterator[dict[str, Any]]:
     batches = file.iter_batches(_ROWS, columns=names)
     rest = {name: np.zeros((0, d) if name == "features" else 0, _TYPES.get(name, float)) for name in names}
     for first in range(0, len(offsets) - 1, size):

@@ -5,6 +5,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Generator
+from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -100,7 +101,7 @@ class Settings(NamedTuple):
     size: int
     similarity: str
     gamma: float | None
-    per_group: Any
+    per_group: ArrayLike | None
 
 
 def greedy_map_stacked(
@@ -115,7 +116,7 @@ def greedy_map_stacked(
     per_group: ArrayLike | None = None,
     similarity: Literal["cosine", "inner", "rbf"] = "cosine",
     gamma: float | None = None,
-    executor: Any = None,
+    executor: Executor | None = None,
     n_jobs: int | None = None,
     checkpoint: str | Path | None = None,
     progress: bool = False,
@@ -209,7 +210,7 @@ def greedy_map_stacked(
     )
 
 
-def as_settings(stack: Stack, size: Any, similarity: Any, gamma: Any, per_group: Any) -> Settings:
+def as_settings(stack: Stack, size: int, similarity: str, gamma: float | None, per_group: ArrayLike | None) -> Settings:
     """The settings, checked."""
     size = as_count(size, "size", lower=1)
     one_of(similarity, "similarity", SIMILARITIES)
@@ -294,7 +295,7 @@ def kinds_of_rows(rows: dict[str, Any], count: int) -> dict[str, Any]:
     return {name: (array.dtype.str, (mean, *array.shape[1:])) for name, array in rows.items()}
 
 
-def as_offsets(data: Any, n: int) -> NDArray[np.int64]:
+def as_offsets(data: ArrayLike, n: int) -> NDArray[np.int64]:
     """Offsets of users among n candidates."""
     offsets = as_labels(data, "offsets", n + 1)
     falls = np.flatnonzero(np.diff(offsets) < 0)
@@ -307,7 +308,11 @@ def as_offsets(data: Any, n: int) -> NDArray[np.int64]:
 
 
 def stacked_choices(
-    stack: Stack, settings: Settings, executor: Any = None, n_jobs: Any = None, checkpoint: Any = None
+    stack: Stack,
+    settings: Settings,
+    executor: Executor | None = None,
+    n_jobs: int | None = None,
+    checkpoint: str | Path | None = None,
 ) -> Generator[StackedChoices, None, None]:
     """The choices for a `Stack`, piece by piece, in order, as they come in.
 

@@ -7,7 +7,7 @@ file of a checkpoint.
 
 import logging
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from itertools import islice
@@ -40,7 +40,7 @@ class Failure(NamedTuple):
     message: str
 
 
-def unsolved(n: int, method: Any, message: Any) -> Any:
+def unsolved(n: int, method: str, message: str) -> Any:
     """The result of a problem that failed."""
     x = np.full(n, np.nan)
     return Result(
@@ -91,7 +91,7 @@ def maximize_iter(
     problems: Iterable[Any],
     method: MethodName | Method = "auto",
     *,
-    executor: Any = None,
+    executor: Executor | None = None,
     n_jobs: int | None = None,
     chunk_size: int | None = None,
     on_error: Literal["record", "raise"] = "record",
@@ -175,7 +175,7 @@ def maximize_many(
     problems: Iterable[Any],
     method: MethodName | Method = "auto",
     *,
-    executor: Any = None,
+    executor: Executor | None = None,
     n_jobs: int | None = None,
     chunk_size: int | None = None,
     on_error: Literal["record", "raise"] = "record",

@@ -1,7 +1,7 @@
 """A stack of problems cut into pieces, each a task of an executor and a chunk of a checkpoint."""
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,18 +34,18 @@ class Stack(NamedTuple):
     rows: dict[str, Any]
     read: Callable
 
-    def pieces(self, size: Any) -> Generator[Any, None, None]:
+    def pieces(self, size: int) -> Generator[Any, None, None]:
         """(number of the first problem, arguments of `maximize_stacked`) of each piece."""
         for i, arrays in enumerate(self.read(size)):
             yield i * size, arrays | self.shared
 
-    def size(self, limit: Any, pieces: Any) -> Any:
+    def size(self, limit: int, pieces: int) -> int:
         """Problems of a piece of at most ``limit`` bytes, at least so many pieces."""
         row = sum(np.dtype(kind).itemsize * math.prod(shape) for kind, shape in self.rows.values())
         return max(1, min(limit // max(row, 256), math.ceil(self.count / pieces)))
 
 
-def stack_in_memory(shared: Any, arrays: Any) -> Any:
+def stack_in_memory(shared: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Stack:
     """The stack of arrays with a row for each problem, all of one length."""
     count = next((len(array) for array in arrays.values()), 1)
 

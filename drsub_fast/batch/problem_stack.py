@@ -1,23 +1,27 @@
 """The problems of a batch as stacked arrays: checked for their shapes, one by one, or as stacked parameters."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_numbers, one_of
 from drsub_fast._kinds import EXTENSIONS, LARGEST, OBJECTIVES, SETS, implied_kind, implied_objective, required, within
+from drsub_fast.objectives.base import Objective
 from drsub_fast.problems.arrays import named_kind, renamed, vocabulary
+from drsub_fast.sets.base import FeasibleSet
 
 
 class StackedArgument:
     """One array of the user: a row for each problem, or one that all share."""
 
-    shared: Any
-    data: Any
+    shared: bool
+    data: np.ndarray
 
-    def __init__(self, data: Any, name: str, ndim: Any) -> None:
+    def __init__(self, data: ArrayLike, name: str, ndim: int) -> None:
         if scipy.sparse.issparse(data):
             raise TypeError(f"{name} is a sparse matrix; a stack is dense: use maximize_many for sparse problems")
         data = as_numbers(data, name)
@@ -31,18 +35,18 @@ class StackedArgument:
         if self.shared:
             self.data = self.rows(0, 1)
 
-    def rows(self, first: Any, last: Any) -> Any:
+    def rows(self, first: int, last: int) -> np.ndarray:
         """Rows of the problems first..last - 1 as the kernels take them; a view where that is possible."""
         rows = self.data if self.shared else self.data[first:last]
         return np.require(rows, np.float64, ["C", "A", "W"])
 
-    def one(self, i: Any) -> Any:
+    def one(self, i: int) -> float | np.ndarray:
         """The argument of problem i."""
         row = self.data[0 if self.shared else i]
         return float(row) if row.ndim == 0 else row
 
 
-def arguments_of_stack(arrays: Any) -> Any:
+def arguments_of_stack(arrays: Mapping[str, Any]) -> dict[str, Any] | None:
     """Arguments of `maximize_stacked` for the arrays of a file, or None where they are not stacked problems.
 
     The file says objective and set as one of a single problem does. It holds a stack if an array has one axis more
@@ -160,14 +164,14 @@ class ProblemStack:
         The first problem that can be made; its parameters have the types of all.
     """
 
-    objective: Any
-    set: Any
-    arguments: Any
-    options: Any
+    objective: _Family
+    set: _Family
+    arguments: dict[str, StackedArgument]
+    options: dict[str, object]
     count: int
     n: int
 
-    def __init__(self, objective: Any, feasible_set: Any, arrays: Any) -> None:
+    def __init__(self, objective: str | None, feasible_set: str | None, arrays: Mapping[str, Any]) -> None:
         given = {name: data for name, data in arrays.items() if data is not None}
         objective = objective or implied_objective(given)
         self.objective = _Family(OBJECTIVES, "objective", objective, "H and h, or L or factor", given)
@@ -194,7 +198,7 @@ class ProblemStack:
         return next(iter(lengths.values()), 1)
 
     @cached_property
-    def sample(self) -> Any:
+    def sample(self) -> tuple[Objective, FeasibleSet] | None:
         """The first problem that can be made, or None."""
         for i in range(self.count):
             try:
@@ -203,7 +207,7 @@ class ProblemStack:
                 continue  # the ordinary solver says why; a TypeError is one of all problems
         return None
 
-    def single(self, i: Any) -> Any:
+    def single(self, i: int) -> tuple[Objective, FeasibleSet]:
         """Objective and set of problem i."""
         f, P = self.objective.one(i), self.set.one(i)
         if f.n != P.n:
@@ -219,7 +223,9 @@ class ProblemStack:
             and self.sample[1].is_down_closed
         )
 
-    def stacks(self, first: Any, last: Any) -> Any:
+    def stacks(
+        self, first: int, last: int
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...], NDArray[np.float64], NDArray[np.bool_]]:
         """(objectives, sets, upper, accepted) of the problems first..last - 1."""
         objectives, valid = self.objective.rows(first, last)
         sets, upper, feasible = self.set.rows(first, last)

@@ -2,8 +2,8 @@
 
 import json
 from array import array
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 
@@ -12,14 +12,14 @@ from drsub_fast.result import Certificate, Details, Guarantee, Result, Status, T
 _CLASSES = {kind.__name__: kind for kind in (Details, Guarantee, Result, Trace)}
 
 
-def pack(results: Any) -> Any:
+def pack(results: Iterable[Result]) -> dict[str, np.ndarray]:
     """A list of `Result` as a dict of two arrays: the numbers of all its arrays, and a JSON text as bytes."""
     numbers = array("d")
     text = json.dumps([_packed(result, numbers) for result in results])
     return {"numbers": np.array(numbers), "results": np.frombuffer(text.encode(), np.uint8)}
 
 
-def unpack(stored: Any) -> Any:
+def unpack(stored: Mapping[str, np.ndarray]) -> list[Result]:
     """The list of `Result` that `pack` was given."""
     text, numbers = stored["results"].tobytes().decode(), stored["numbers"]
     return [_unpacked(result, numbers) for result in json.loads(text)]

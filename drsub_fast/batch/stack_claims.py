@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from drsub_fast.batch.problem_stack import ProblemStack
 from drsub_fast.claims.gate import claims, guarantee
 from drsub_fast.methods import METHODS, maximize, options_of
 from drsub_fast.result import Guarantee, Status
@@ -18,7 +19,7 @@ class Claims:
     Those that are known, of problems that the ordinary solver has solved, are kept, and the others as they are made.
     """
 
-    problems: Any
+    problems: ProblemStack
     method: str
     options: dict[str, Any]
     known: dict[int, Guarantee] = field(default_factory=dict)

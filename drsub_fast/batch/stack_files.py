@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zipfile import ZipInfo
 
 import numpy as np
 
@@ -28,16 +29,16 @@ _WHOLE = 1 << 28
 class FileArray:
     """An array in an ``.npy`` file, or that member of an ``.npz`` file, known by its header."""
 
-    path: Any
+    path: Path
     name: str
-    member: Any
-    shape: Any
-    in_columns: Any
-    dtype: Any
+    member: ZipInfo | None
+    shape: tuple[int, ...]
+    in_columns: bool
+    dtype: np.dtype
     ndim: int
     size: int
 
-    def __init__(self, path: Path, name: str, member: Any = None) -> None:
+    def __init__(self, path: Path, name: str, member: ZipInfo | None = None) -> None:
         self.path, self.name, self.member = path, name, member
         with ExitStack() as opened:
             _, self.shape, self.in_columns, self.dtype = self._open(opened)
@@ -59,11 +60,11 @@ class FileArray:
     def _damaged(self, error):
         return ValueError(f"{self.path}: {self.name} cannot be read: {error}")
 
-    def ravel(self) -> Any:
+    def ravel(self) -> np.ndarray:
         """The entries, as `numpy.ndarray.ravel`."""
         return self.whole().ravel()
 
-    def whole(self) -> Any:
+    def whole(self) -> np.ndarray:
         """The array."""
         if self.in_columns and self.ndim > 1:
             (columns,) = self._rows(self.shape[::-1])
@@ -118,7 +119,7 @@ def _file_array(*place):
         return unread()
 
 
-def arrays_in(path: Path) -> Any:
+def arrays_in(path: Path) -> dict[str, Any] | None:
     """The arrays of an ``.npz`` file or a folder of ``.npy`` files by name; None if it is neither."""
     if path.is_dir():
         if any(kind_of_file(file) in PROBLEM_FILES for file in path.iterdir()):

@@ -9,12 +9,15 @@ reason and with the same words as there.
 import logging
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from drsub_fast.batch.problem_stack import ProblemStack
 from drsub_fast.batch.stack_claims import Claims
 from drsub_fast.batch.stack_loop import ELSEWHERE, Answers, PhasesOptions, Scratch, solve_stack
 from drsub_fast.engine.codes import FINISHED, SOLVED
@@ -48,16 +51,16 @@ class Turns:
     """Hands out ranges of problems in order, to several workers."""
 
     remaining: range
-    lock: Any = field(default_factory=threading.Lock)
+    lock: threading.Lock = field(default_factory=threading.Lock)
     errors: list[Any] = field(default_factory=list)
 
-    def next_range(self, size: Any) -> Any:
+    def next_range(self, size: int) -> range | None:
         """The next range, at most ``size`` long; None when all are taken."""
         with self.lock:
             part, self.remaining = self.remaining[:size], self.remaining[size:]
             return part or None
 
-    def take(self, solve: Any) -> None:
+    def take(self, solve: Callable[[range], object]) -> None:
         """One worker: ``solve(range)`` for one range after the other, sized by the time that they take."""
         size = 1
         while (part := self.next_range(size)) is not None:
@@ -66,7 +69,7 @@ class Turns:
             spent = max(time.perf_counter() - began, 1e-7)
             size = max(1, min(16 * size, int(_TURN * len(part) / spent)))
 
-    def stop(self, error: Any = None) -> None:
+    def stop(self, error: Exception | None = None) -> None:
         """Hands out nothing more."""
         with self.lock:
             self.remaining = range(0)
@@ -84,32 +87,34 @@ class Batch:
     Messages count the problems from ``first``.
     """
 
-    problems: Any
-    method: Any
-    options: Any
-    on_error: Any
-    max_iter: Any
-    finished: Any
-    answers: Any
-    messages: Any
+    problems: ProblemStack
+    method: str
+    options: dict[str, Any]
+    on_error: str
+    max_iter: int
+    finished: Status
+    answers: Answers
+    messages: dict[int, str]
     compiled: bool | None
     claims: Claims
-    phase: Any
-    n_starts: Any
+    phase: tuple[Callable[..., tuple[Any, ...]], tuple[int, int]] | None
+    n_starts: int
 
-    def __init__(self, first: Any, problems: Any, method: Any, options: Any, on_error: Any, trace: Any) -> None:
+    def __init__(
+        self, first: int, problems: ProblemStack, method: str, options: dict[str, Any], on_error: str, trace: bool
+    ) -> None:
         self.first, self.problems, self.method = first, problems, method
         self.options, self.on_error = options, on_error
         self.claims = Claims(problems, method, options)
         self.max_iter, self.finished = options["max_iter"], METHODS[method].finished
         count, n = problems.count, problems.n
-        self.answers = Answers(
+        self.answers = Answers._make([
             np.full((count, n), np.nan),
             *np.full((3, count), np.nan),
             np.full(count, UNTOUCHED, np.int64),
             *np.zeros((2, count), np.int64),
             *np.full((2, count if trace else 0, self.max_iter + 1), np.nan),
-        )
+        ])  # fmt: skip
         self.messages = {}
         self.compiled = None
         self.phase = self._phase()
@@ -130,7 +135,7 @@ class Batch:
         solver = METHODS[self.options.get("subroutine", self.method)]
         return None if solver.loop is None else (solver.loop, solver.workspace(problems.n))
 
-    def worker(self) -> Any:
+    def worker(self) -> tuple[Scratch, NDArray[np.float64]] | None:
         """Workspace of one worker."""
         if self.phase is None:
             return None
@@ -146,12 +151,12 @@ class Batch:
         if method.many_starts:
             costs[:-1] = start_costs(n, self.n_starts, self.options["seed"])
         count = len(costs)
-        return Starts(
+        return Starts._make([
             costs, np.empty((count, n)), *np.empty((2, count)), np.empty((count, 2), np.int64),
             np.empty(count, np.int64), *np.empty((2, count, self.max_iter + 1)),
-        )  # fmt: skip
+        ])  # fmt: skip
 
-    def option_stack(self, first: Any, last: Any, upper: Any) -> Any:
+    def option_stack(self, first: int, last: int, upper: NDArray[np.float64]) -> tuple[Any, ...]:
         """Options of the loop for the problems first..last - 1."""
         options = self.options
         given = {"step_size": options["step_size"]} if "step_size" in options else {}
@@ -161,7 +166,7 @@ class Batch:
         phase = self.phase[0](tol, self.max_iter, **given)
         return PhasesOptions(phase, tol, method.many_starts) if method.second_phase else phase
 
-    def solve(self, worker: Any, piece: Any) -> None:
+    def solve(self, worker: tuple[Scratch, NDArray[np.float64]] | None, piece: range) -> None:
         """Solves a range of problems, by the kernel and what it leaves by the ordinary solver."""
         first, last = piece.start, piece.stop
         answers = Answers(*(array[first:last] for array in self.answers))
@@ -201,7 +206,7 @@ class Batch:
             bounds[i - first] = max(f.curvature_bound(upper[(i - first) % len(upper)]), 1e-300)
         return bounds
 
-    def solve_alone(self, i: Any) -> None:
+    def solve_alone(self, i: int) -> None:
         """Problem i by the ordinary solver."""
         try:
             f, P = self.problems.single(i)
@@ -228,7 +233,7 @@ class Batch:
             self.messages[i] = f"problem {self.first + i}: {result.message}"
         answers.code[i] = FIRST_STATUS + STATUSES.index(result.status)
 
-    def fail(self, i: Any, message: Any, status: Any = Status.FAILED) -> None:
+    def fail(self, i: int, message: str, status: Status = Status.FAILED) -> None:
         """Marks problem i as not solved."""
         answers = self.answers
         for array in (answers.x, answers.value, answers.fw_gap, answers.upper_bound):
@@ -239,14 +244,14 @@ class Batch:
         answers.code[i] = FIRST_STATUS + STATUSES.index(status)
         self.messages[i] = f"problem {self.first + i}: {message}"
 
-    def statuses(self) -> Any:
+    def statuses(self) -> NDArray[np.object_]:
         """Status of each problem."""
         code = self.answers.code.copy()
         for solved, status in (STATUS_OF | {FINISHED: self.finished, ELSEWHERE: Status.COMPLETED}).items():
             code[code == solved] = FIRST_STATUS + STATUSES.index(status)
         return np.array(STATUSES, dtype=object)[code - FIRST_STATUS]
 
-    def work(self, turns: Any, bar: Any) -> None:
+    def work(self, turns: Turns, bar: Callable[[int], object]) -> None:
         """One worker: takes ranges until none is left."""
         worker = None
 
@@ -269,7 +274,7 @@ class Batch:
         self.messages = dict(sorted(self.messages.items()))
 
 
-def run_workers(n_jobs: Any, turns: Any, work: Any) -> None:
+def run_workers(n_jobs: int, turns: Turns, work: Callable[[], object]) -> None:
     """Runs the workers, the only one in this thread; after Ctrl-C each finishes what it has begun."""
     try:
         if n_jobs == 1:

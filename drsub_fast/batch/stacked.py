@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Generator
+from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_flag, as_real, as_seed, one_of
 from drsub_fast.batch.checkpoint import Checkpoint, identified
-from drsub_fast.batch.pieces import HELD, PIECES, PIECES_OF_WORKER, SENT, stack_in_memory
+from drsub_fast.batch.pieces import HELD, PIECES, PIECES_OF_WORKER, SENT, Stack, stack_in_memory
 from drsub_fast.batch.problem_stack import ProblemStack, StackedArgument
 from drsub_fast.batch.stack_claims import Claims
 from drsub_fast.batch.stack_run import Batch, Turns, logger, run_workers
@@ -66,16 +67,16 @@ def maximize_stacked(
     objective: str | None = None,
     set: str | None = None,
     method: str = "multi-start",
-    max_iter: Any = None,
-    tol: Any = None,
+    max_iter: int | None = None,
+    tol: float | None = None,
     step_size: str = "open-loop",
     curvature: ArrayLike | None = None,
     subroutine: str = "frank-wolfe",
-    n_starts: Any = None,
+    n_starts: int | None = None,
     seed: int = 0,
     lmo: str = "auto",
     time_limit: float | None = None,
-    executor: Any = None,
+    executor: Executor | None = None,
     n_jobs: int | None = None,
     on_error: Literal["record", "raise"] = "record",
     trace: bool = False,
@@ -209,7 +210,11 @@ def stack_settings(**given: Any) -> dict[str, Any]:
 
 
 def stacked_results(
-    stack: Any, settings: dict[str, Any], executor: Any = None, n_jobs: Any = None, checkpoint: Any = None
+    stack: Stack,
+    settings: dict[str, Any],
+    executor: Executor | None = None,
+    n_jobs: int | None = None,
+    checkpoint: str | Path | None = None,
 ) -> Generator[Any, None, None]:
     """Answers to a `Stack`, a `StackedResult` for each piece, in order, as they come in; `stack_settings` says how.
 

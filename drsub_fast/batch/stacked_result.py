@@ -22,7 +22,7 @@ class Answer(namedtuple("Answer", "x value fw_gap upper_bound status n_iter n_lm
         """The a-priori bound of the method, as a single solve claims it."""
         return self._claim()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), tuple(self), {"guarantee": self.guarantee}
 
 
@@ -129,7 +129,7 @@ class StackedResult(Record):
         return state
 
     @classmethod
-    def numeric(cls) -> Any:
+    def numeric(cls) -> tuple[str, ...]:
         """Names of the arrays of numbers."""
         return *(name for name in cls._ROWS if name != "status"), "trace_value", "trace_fw_gap"
 
@@ -175,7 +175,7 @@ class StackedResult(Record):
         return as_html(*self._table())
 
 
-def names_of(status: Any) -> np.ndarray:
+def names_of(status: NDArray[np.object_]) -> np.ndarray:
     """Names of the members of an array of `Status`."""
     names, rest = np.empty(len(status), f"U{max(len(member.name) for member in Status)}"), np.ones(len(status), bool)
     # Enumerations are slow to hash and to name: one comparison of the array for each that occurs.
@@ -186,7 +186,7 @@ def names_of(status: Any) -> np.ndarray:
     return names
 
 
-def unsolved_stack(count: Any, n: int, max_iter: Any, method: Any, n_starts: int = 1) -> Any:
+def unsolved_stack(count: int, n: int, max_iter: int | None, method: str, n_starts: int = 1) -> StackedResult:
     """The answers of a batch that was interrupted before it began; with traces unless ``max_iter`` is None."""
     traces = (None, None) if max_iter is None else np.full((2, count, max_iter + 1), np.nan)
     return StackedResult(
@@ -195,7 +195,7 @@ def unsolved_stack(count: Any, n: int, max_iter: Any, method: Any, n_starts: int
     )  # fmt: skip
 
 
-def put_rows(answers: Any, first: Any, part: Any) -> None:
+def put_rows(answers: StackedResult, first: int, part: StackedResult) -> None:
     """Puts the answers to some problems where they belong."""
     rows = slice(first, first + len(part))
     for name in (*part.numeric(), "status"):
@@ -204,7 +204,7 @@ def put_rows(answers: Any, first: Any, part: Any) -> None:
     answers.messages.update((first + i, text) for i, text in part.messages.items())
 
 
-def pack(answers: Any) -> Any:
+def pack(answers: StackedResult) -> dict[str, np.ndarray]:
     """A `StackedResult` as a dict of arrays, which are the same for every run: its time is left out."""
     arrays = {name: getattr(answers, name) for name in answers.numeric() if getattr(answers, name) is not None}
     # As numbers of the members their order would be part of the format.
@@ -213,7 +213,7 @@ def pack(answers: Any) -> Any:
     return arrays | {"rest": np.frombuffer(json.dumps(rest).encode(), np.uint8)}
 
 
-def unpack(arrays: Any) -> Any:
+def unpack(arrays: dict[str, Any]) -> StackedResult:
     """The `StackedResult` that `pack` was given, with a time of 0."""
     rest = json.loads(arrays.pop("rest").tobytes().decode())
     arrays["status"] = np.array([Status[name] for name in arrays["status"].tolist()], object)

@@ -17,9 +17,11 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_path, described, one_of
 from drsub_fast.batch.choices import StackedChoices
@@ -127,7 +129,7 @@ class _Npz:
             column.file.close()
 
 
-def parquet() -> Any:
+def parquet() -> ModuleType:
     """The module pyarrow, with its Parquet part."""
     with needing("Parquet files need pyarrow", "parquet", UnsupportedError):
         import pyarrow
@@ -188,7 +190,7 @@ class _Csv:
 KINDS = {".npz": _Npz, ".parquet": _Parquet, ".csv": _Csv}
 
 
-def check_table(path: Any) -> None:
+def check_table(path: str | Path) -> None:
     """Raises an error if a table cannot be written: ValueError for another kind of file, `UnsupportedError` without
     pyarrow, IsADirectoryError for a folder."""
     kind = one_of(Path(path).suffix.lower(), "kind of file", tuple(KINDS))
@@ -234,7 +236,9 @@ def open_table(path: str | Path, beside: str | Path | None = None) -> Iterator[A
         beside.unlink(missing_ok=True)
 
 
-def write_results(path: str | Path, results: Any, **extra: Any) -> None:
+def write_results(
+    path: str | Path, results: StackedResult | StackedChoices | Iterable[Result], **extra: ArrayLike
+) -> None:
     """Writes the results of a batch as a table.
 
     Parameters

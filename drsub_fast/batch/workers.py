@@ -2,7 +2,7 @@
 
 import uuid
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ _UNKNOWN_WORKERS = 16
 class Here(Executor):
     """Runs what it is given at once, in the thread that gives it."""
 
-    def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def submit(self, function: Callable[..., object], /, *args: object, **kwargs: object) -> Future:
         """A future that is done; what interrupts the thread is raised here."""
         future = Future()
         try:
@@ -35,7 +35,7 @@ class Here(Executor):
         return future
 
 
-def workers_of(executor: Any) -> Any:
+def workers_of(executor: Executor) -> int:
     """Number of workers of an executor, where it says so."""
     known = getattr(executor, "_max_workers", None)
     if known is None and hasattr(client := getattr(executor, "_client", None), "nthreads"):  # Dask's
@@ -50,10 +50,10 @@ class _Content:
     name of their own.
     """
 
-    def __init__(self, problems: Any) -> None:
+    def __init__(self, problems: object) -> None:
         self.problems = problems
 
-    def __dask_tokenize__(self) -> Any:
+    def __dask_tokenize__(self) -> str:
         return uuid.uuid4().hex
 
 
@@ -158,9 +158,9 @@ def _finished(pending, wait_for_disk):
 
 
 def run_chunks(
-    chunks: Any,
+    chunks: Iterable[tuple[int, object]],
     task: Callable[..., Any],
-    executor: Any,
+    executor: Executor,
     *,
     ahead: int,
     store: "Store | None" = None,

@@ -7,7 +7,9 @@ of the objective), as words of the command or of the variable ``drsub_fast_optio
 import os
 import shlex
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast import __version__
 from drsub_fast._checks import one_of
@@ -80,7 +82,7 @@ def run(argv: list[str]) -> int:
     stub = path.with_suffix("")
     words = [word for word in argv[1:] if word != "-AMPL"]
     file = open_nl(path)
-    x: Any = None
+    x: NDArray[np.float64] | None = None
     number = 1
     try:
         message, x, number, code = _solved(file, stub, words)

@@ -5,6 +5,7 @@ import logging
 import shutil
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -44,14 +45,14 @@ DESCRIPTION = (
 )
 
 
-def add_arguments(parser: Any) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("input", nargs="+", type=Path, metavar="INPUT", help="stack, folder, or problem files")
     add_options(parser)
     add_places(parser)
 
 
-def add_places(parser: Any) -> None:
+def add_places(parser: ArgumentParser) -> None:
     """Adds the arguments that say where a batch is done, and where its table goes."""
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="results, .npz, .csv or .parquet")
     parser.add_argument("--jobs", type=int, metavar="N", help="threads; all processors by default")
@@ -183,7 +184,7 @@ class _Tally:
             print(f"{'worst gap':14}{self.worst:.3g}")
 
 
-def run(args: Any) -> Any:
+def run(args: Namespace) -> int:
     """Solves a batch, writes its table, prints a summary."""
     options = given_options(args)
     stack, kinds = read_stack(args.input[0]) if len(args.input) == 1 else (None, {})
@@ -194,7 +195,7 @@ def run(args: Any) -> Any:
     return write_batch(args, "problem", len(paths), partial(_of_files, paths, args, options))
 
 
-def write_batch(args: Any, unit: str, count: int, answers: Callable[..., Any]) -> int:
+def write_batch(args: Namespace, unit: str, count: int, answers: Callable[..., Any]) -> int:
     """Writes the table of ``answers(where, folder, bar)``, pairs of results and further columns; prints a summary."""
     if args.out.suffix.lower() not in KINDS:
         raise ValueError(f"--out {args.out}: the results are written as {' or '.join(KINDS)}")

@@ -1,13 +1,15 @@
 """``drsub-fast choose``: chooses items for many users from a file of their candidates."""
 
-from collections.abc import Iterator
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from drsub_fast.batch.choice_files import read_choice_stack
-from drsub_fast.batch.choices import as_settings, stacked_choices
+from drsub_fast.batch.choices import Settings, as_settings, stacked_choices
+from drsub_fast.batch.pieces import Stack
 from drsub_fast.cli.batch import add_places, write_batch
 from drsub_fast.objectives.similarity import SIMILARITIES
 
@@ -21,7 +23,7 @@ DESCRIPTION = (
 )
 
 
-def add_arguments(parser: Any) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("input", type=Path, metavar="FILE", help="candidates: .npz, .parquet or a folder of .npy files")
     parser.add_argument("--size", type=int, required=True, metavar="K", help="items for each user")
@@ -31,7 +33,7 @@ def add_arguments(parser: Any) -> None:
     add_places(parser)
 
 
-def run(args: Any) -> int:
+def run(args: Namespace) -> int:
     """Chooses, writes the table, prints a summary."""
     stack, per_group = read_choice_stack(args.input)
     per_group = per_group if args.per_group is None else args.per_group
@@ -39,7 +41,9 @@ def run(args: Any) -> int:
     return write_batch(args, "user", stack.count, partial(_choices, stack, settings))
 
 
-def _choices(stack: Any, settings: Any, where: Any, folder: Any, bar: Any) -> Iterator[Any]:
+def _choices(
+    stack: Stack, settings: Settings, where: dict[str, Any], folder: Path | None, bar: Callable[[int], object]
+) -> Iterator[Any]:
     """(choices, columns), piece by piece."""
     first = 0
     with closing(stacked_choices(stack, settings, checkpoint=folder, **where)) as parts:

@@ -3,7 +3,7 @@
 import importlib.metadata
 import os
 import platform
-from typing import Any
+from argparse import ArgumentParser, Namespace
 
 from threadpoolctl import threadpool_info
 
@@ -14,11 +14,11 @@ from drsub_fast.engine.threads import worker_count
 DESCRIPTION = "Versions, cache folder and threads, for reports."
 
 
-def add_arguments(parser: Any) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the subcommand."""
 
 
-def run(args: Any) -> Any:
+def run(args: Namespace) -> int:
     """Prints versions, the cache folder and threads."""
     names = ("numpy", "scipy", "numba", "llvmlite", "highspy", "daqp", "matplotlib")
     lines = [("drsub_fast", __version__)]

@@ -1,5 +1,6 @@
 """Options of the methods on the command line, for all subcommands that solve."""
 
+from argparse import ArgumentParser, Namespace
 from inspect import Parameter, signature
 from typing import Any
 
@@ -42,7 +43,7 @@ _NOT_HERE = {name for name, *_ in _OPTIONS} | {
 }  # fmt: skip
 
 
-def add_options(parser: Any) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """Adds --method and the options of methods."""
     parser.add_argument("--method", choices=method_names(), default="auto", metavar="METHOD",
                         help=f"auto (default), {', '.join(method_names()[1:])}")  # fmt: skip
@@ -54,7 +55,7 @@ def add_options(parser: Any) -> None:
         parser.add_argument(option, dest=name, type=option_value, metavar="VALUE", help=f"of {', '.join(methods)}")
 
 
-def given_options(args: Any) -> Any:
+def given_options(args: Namespace) -> dict[str, Any]:
     """The options that were given, by name; ValueError for one that the method does not have."""
     known = [*(name for name, *_ in _OPTIONS), *_own_options()]
     options = {name: value for name in known if (value := getattr(args, name, None)) is not None}

@@ -6,9 +6,9 @@ import importlib.util
 import os
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
@@ -66,7 +66,7 @@ def _own_method(text):
     return name
 
 
-def add_arguments(parser: Any) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument(
         "--families", nargs="+", type=_family, default=list(FAMILIES), metavar="FAMILY",
@@ -103,7 +103,7 @@ def add_arguments(parser: Any) -> None:
     )  # fmt: skip
 
 
-def run(args: Any) -> Any:
+def run(args: Namespace) -> int:
     """Runs the experiments, the synthetic ones first."""
     families = list(dict.fromkeys(args.families))
     if "debates" in families and args.data is None:

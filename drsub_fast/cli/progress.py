@@ -2,10 +2,10 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
@@ -14,18 +14,18 @@ from tqdm import tqdm
 class MinuteLines:
     """Counts problems, and writes a line of how many are done at most every so many seconds."""
 
-    total: Any
-    stream: Any
+    total: int
+    stream: TextIO
     unit: str = "problem"
     every: float = 60.0
-    clock: Any = time.monotonic
+    clock: Callable[[], float] = time.monotonic
     done: int = 0
     counted: int = 0
 
     def __post_init__(self) -> None:
         self.last = self.clock()
 
-    def __call__(self, count: Any) -> None:
+    def __call__(self, count: int) -> None:
         self.done += count
         now = self.clock()
         if now - self.last >= self.every:
@@ -36,7 +36,7 @@ class MinuteLines:
 
 
 @contextmanager
-def shown_progress(total: Any, unit: str = "problem") -> Iterator[Any]:
+def shown_progress(total: int, unit: str = "problem") -> Iterator[Any]:
     """A function that counts finished problems, and shows them on standard error."""
     if not sys.stderr.isatty():
         yield MinuteLines(total, sys.stderr, unit)

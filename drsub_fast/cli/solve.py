@@ -1,7 +1,7 @@
 """``drsub-fast solve``: maximises the problem in a file."""
 
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ DESCRIPTION = (
 )
 
 
-def add_arguments(parser: Any) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("file", type=Path, metavar="FILE", help="problem: .npz, .mat, .mps, .lp, .qplib ..")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result here, .npz, .json or .csv")
@@ -38,7 +38,7 @@ def _entries(x, names):
     return first_few(texts) + (", the others 0" if len(texts) < len(x) else "") if texts else "0"
 
 
-def run(args: Any) -> Any:
+def run(args: Namespace) -> int:
     """Solves a file's problem and prints what the answer is worth."""
     if args.out is not None and args.out.suffix.lower() not in RESULT_FILES:
         raise ValueError(f"--out {args.out}: the result is written as {', '.join(RESULT_FILES)}")

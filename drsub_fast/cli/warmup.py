@@ -2,6 +2,8 @@
 
 import multiprocessing
 import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import product
 from typing import Any
@@ -36,7 +38,7 @@ _METHODS = (
 _STACK_METHODS = ("multi-start",)
 
 
-def add_arguments(parser: Any) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the subcommand."""
     for option, kinds, default in (
         ("--objective", OBJECTIVES, _OBJECTIVES), ("--set", SETS, _SETS), ("--method", METHODS, _METHODS),
@@ -49,7 +51,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--jobs", type=int, metavar="N", help="processes; by default as many as there are processors")
 
 
-def pairs(objectives: Any, sets: Any) -> Any:
+def pairs(objectives: Sequence[str], sets: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of objective and set in an order in which neighbours share little, to be compiled at the same time."""
     chosen = list(product(objectives, sets))
     return sorted(chosen, key=lambda pair: (objectives.index(pair[0]) + sets.index(pair[1])) % len(sets))
@@ -59,7 +61,7 @@ def _options(method):
     return {"n_starts": 2} if METHODS[method].many_starts else {}
 
 
-def compile_stacks(objective: str, feasible_set: str, methods: Any) -> int:
+def compile_stacks(objective: str, feasible_set: str, methods: Sequence[str]) -> int:
     """Compiles the solvers of stacks of problems, where there are any for these kinds; returns 0, see `run`."""
     if OBJECTIVES[objective].stack is None or SETS[feasible_set].stack is None:
         return 0
@@ -75,7 +77,7 @@ def compile_stacks(objective: str, feasible_set: str, methods: Any) -> int:
     return 0
 
 
-def compile_pair(objective: str, feasible_set: str, methods: Any) -> int:
+def compile_pair(objective: str, feasible_set: str, methods: Sequence[str]) -> int:
     """Compiles the solvers of one objective over one set; returns how many methods suit it."""
     f, P = OBJECTIVES[objective].example_of(), SETS[feasible_set].example_of()
     suited = 0
@@ -107,7 +109,7 @@ def _do(task):
     return function(*arguments)
 
 
-def tasks(args: Any) -> Any:
+def tasks(args: Namespace) -> list[tuple[Any, ...]]:
     """Calls, as tuples of a function and its arguments: pairs first; short ones last, so that processes end together.
 
     By the time of the stacks, the loops that they call are stored.
@@ -124,7 +126,7 @@ def tasks(args: Any) -> Any:
     ]
 
 
-def run(args: Any) -> Any:
+def run(args: Namespace) -> int:
     """Compiles in several processes, with a progress bar."""
     if cache_folder() is None:
         raise ValueError("no cache folder is writable; set DRSUB_FAST_CACHE_DIR to one that is")

@@ -7,10 +7,10 @@ chosen, `map_dpp`, and two-phase Frank-Wolfe with rounding and single moves, up 
 
 import importlib.util
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from drsub_fast.discrete.map_dpp import map_dpp
 from drsub_fast.engine.jit import compiling
 from drsub_fast.errors import needing
 from drsub_fast.experiments.peers import CHOICE, installed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Sizes of the random problems, their features and the items to choose.
 SIZES, RANK, CHOSEN = (1000, 3000, 10_000, 30_000, 100_000), 64, 20
@@ -39,7 +42,7 @@ class Race(NamedTuple):
     seconds: float
 
 
-def random_items(n: int, rank: Any = RANK, seed: int = 0) -> Any:
+def random_items(n: int, rank: int = RANK, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Unit feature vectors, shape (n, rank), and lognormal qualities, shape (n,)."""
     rng = np.random.default_rng([n, seed])
     features = rng.standard_normal((n, rank))
@@ -47,12 +50,12 @@ def random_items(n: int, rank: Any = RANK, seed: int = 0) -> Any:
     return features, 2.0 * np.exp(0.3 * rng.standard_normal(n))
 
 
-def plain_greedy(features: Any, quality: Any, k: Any) -> Any:
+def plain_greedy(features: NDArray[np.float64], quality: NDArray[np.float64], k: int) -> float:
     """Greedy choice of k items in numpy, every gain brought up to date at every step; log det of the set."""
     return plain_choice(features, quality, k)[1]
 
 
-def plain_choice(features: Any, quality: Any, k: int) -> tuple[list[int], float]:
+def plain_choice(features: NDArray[np.float64], quality: NDArray[np.float64], k: int) -> tuple[list[int], float]:
     """The items of `plain_greedy` in their order, and log det of the set."""
     B = quality[:, None] * features
     squared, C, items, value = np.einsum("ij,ij->i", B, B), np.zeros((k, len(B))), [], 0.0
@@ -107,14 +110,14 @@ def _worth(found):
     return found.value, found.bound
 
 
-def format_races(rows: Any) -> Any:
+def format_races(rows: Iterable[Race]) -> str:
     """A table of the races."""
     lines = [f"{'':26}{'n':>10}{'log det':>12}{'bound':>12}{'ms':>12}"]
     lines += [f"{row.name:26}{row.n:10}{row.value:12.4f}{row.bound:12.3f}{1e3 * row.seconds:12.1f}" for row in rows]
     return "\n".join(lines)
 
 
-def draw_races(rows: Any) -> Any:
+def draw_races(rows: Iterable[Race]) -> "Figure":
     """Figure: processor time by n, and log det less that of plain greedy against time. Needs matplotlib."""
     from matplotlib.figure import Figure
 
@@ -139,7 +142,7 @@ def draw_races(rows: Any) -> Any:
     return figure
 
 
-def draw_chosen(X: NDArray[np.float64], choices: dict[str, Any], names: Any) -> Any:
+def draw_chosen(X: NDArray[np.float64], choices: dict[str, Any], names: Sequence[str]) -> "Figure":
     """Figure: the first two principal components of X, shape (n, r), a panel for each choice of items, by its title.
 
     ``names`` are the labels of the axes. Needs matplotlib.
@@ -159,7 +162,7 @@ def draw_chosen(X: NDArray[np.float64], choices: dict[str, Any], names: Any) -> 
     return figure
 
 
-def wine_choices(k: Any = 12) -> Any:
+def wine_choices(k: int = 12) -> tuple[NDArray[np.float64], dict[str, NDArray[np.int64]]]:
     """(X, choices): scikit-learn's 178 wines, standardised, and k of them chosen in three ways."""
     with needing("the wines come with scikit-learn", "data"):
         from sklearn.datasets import load_wine

@@ -26,7 +26,7 @@ import importlib.util
 import json
 import math
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -64,7 +64,7 @@ class Statement(NamedTuple):
     text: str
 
 
-def read_statements(path: str | Path) -> Any:
+def read_statements(path: str | Path) -> list[Statement]:
     """Statements from a file of JSON lines with ``speaker``, ``date`` and ``text``, gzipped if its name ends so.
 
     ValueError for a line that is not such a record.
@@ -107,13 +107,13 @@ class MatchedTask:
     match: NDArray[np.float64] = field(repr=False)
     constraint: MatchingPolytope
 
-    def objective(self, strength: Any) -> Any:
+    def objective(self, strength: float) -> Softmax:
         """The softmax extension for a weight of the match, at least 0."""
         quality = np.exp(0.5 * strength * self.match)
         return Softmax(quality[:, None] * self.similarity * quality)
 
 
-def matched_tasks(statements: Any, seed: int = 0) -> Any:
+def matched_tasks(statements: Iterable[Statement], seed: int = 0) -> list[MatchedTask]:
     """A `MatchedTask` for each pair of speakers, in alphabetic order; ``seed`` is that of k-means.
 
     ValueError for statements of fewer than two speakers.
@@ -189,7 +189,7 @@ class SummaryRow(NamedTuple):
     greedy: float
 
 
-def run_task(task: "MatchedTask", strength: float, methods: dict[str, Any] = PAPER_METHODS) -> Any:
+def run_task(task: "MatchedTask", strength: float, methods: dict[str, Any] = PAPER_METHODS) -> list[SummaryRow]:
     """A `SummaryRow` for each method; ``methods`` has options of `maximize` by the name of the method."""
     f, P = task.objective(strength), task.constraint
     greedy = greedy_map(f.L, P).value
@@ -205,11 +205,11 @@ def run_task(task: "MatchedTask", strength: float, methods: dict[str, Any] = PAP
 
 
 def run_tasks(
-    tasks: Any,
+    tasks: Sequence[MatchedTask],
     strengths: Sequence[float] = STRENGTHS,
     methods: dict[str, Any] = PAPER_METHODS,
     n_jobs: int | None = None,
-) -> Generator[Any, None, None]:
+) -> Generator[list[SummaryRow], None, None]:
     """Runs all tasks at all strengths, in threads; yields the rows of one task at one strength, in order."""
     jobs = [(task, strength) for strength in strengths for task in tasks]
     executor = ThreadPoolExecutor(worker_count(n_jobs))
@@ -221,7 +221,9 @@ def run_tasks(
         executor.shutdown(cancel_futures=True)
 
 
-def trajectories(task: Any, strength: Any, methods: Any = PAPER_METHODS) -> Any:
+def trajectories(
+    task: MatchedTask, strength: float, methods: dict[str, Any] = PAPER_METHODS
+) -> dict[str, NDArray[np.float64]]:
     """Value at every iterate of each method, ``{method: ndarray}``; of the phase that a two-phase method returns."""
     f = task.objective(strength)
     return {
@@ -230,7 +232,9 @@ def trajectories(task: Any, strength: Any, methods: Any = PAPER_METHODS) -> Any:
     }
 
 
-def mean_over_tasks(rows: Any, score: Any) -> Any:
+def mean_over_tasks(
+    rows: Sequence[SummaryRow], score: Callable[[SummaryRow], float]
+) -> dict[str, tuple[list[float], list[float], list[float]]]:
     """``{method: (strengths, means, standard errors)}`` of ``score(row)``, the methods in the order of the rows."""
     scores = {}
     for row in rows:
@@ -243,7 +247,7 @@ def mean_over_tasks(rows: Any, score: Any) -> Any:
     return curves
 
 
-def format_summary(rows: Any) -> Any:
+def format_summary(rows: Sequence[SummaryRow]) -> str:
     """The rows as a table: mean softmax value, mean log ratio to greedy and seconds for each method and strength."""
     strengths = sorted({row.strength for row in rows})
     n_tasks = len({(row.left, row.right) for row in rows})
@@ -260,7 +264,11 @@ def format_summary(rows: Any) -> Any:
 
 
 def reproduce(
-    path: str | Path, folder: str | Path, strengths: Any = STRENGTHS, methods: Any = PAPER_METHODS, n_jobs: Any = None
+    path: str | Path,
+    folder: str | Path,
+    strengths: Sequence[float] = STRENGTHS,
+    methods: dict[str, Any] = PAPER_METHODS,
+    n_jobs: int | None = None,
 ) -> tuple[str, list[Path]]:
     """The whole experiment, on the statements in a file: tables of means, and the paths of the files in the folder.
 

@@ -1,10 +1,13 @@
 """Figures of the summarization and recommendation experiments. Needs matplotlib (the ``plot`` extra)."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
+from drsub_fast.experiments.digits import Choice, DigitItems
 from drsub_fast.methods import METHODS
 
 
@@ -16,7 +19,9 @@ def _style(method):
     }  # fmt: skip
 
 
-def draw_summaries(values: dict[str, Any], ratios: dict[str, Any], n_tasks: int, curves: Any, title: str) -> Any:
+def draw_summaries(
+    values: dict[str, Any], ratios: dict[str, Any], n_tasks: int, curves: Mapping[str, NDArray[np.float64]], title: str
+) -> Figure:
     """Figure of the debates: value against strength, value against iteration, rounded sets against greedy.
 
     ``values`` and ``ratios``, softmax values and log ratios of the rounded sets to greedy's, are as from
@@ -46,7 +51,7 @@ def draw_summaries(values: dict[str, Any], ratios: dict[str, Any], n_tasks: int,
     return figure
 
 
-def draw_choices(items: Any, choices: Any) -> Any:
+def draw_choices(items: DigitItems, choices: Sequence[Choice]) -> Figure:
     """Picture of the digits chosen under one constraint, a row a choice, ordered by label.
 
     An image is framed where only one choice has it.

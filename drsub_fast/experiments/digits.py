@@ -11,7 +11,7 @@ of low rank: its maximum spreads the 20 over some 200 images and has the value 1
 """
 
 import importlib.util
-from collections.abc import Generator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from drsub_fast._checks import as_count, as_real
 from drsub_fast.discrete.map_dpp import MapSolution, map_dpp
 from drsub_fast.errors import needing
 from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.budget import Budget
 from drsub_fast.sets.partition import PartitionMatroid
 
@@ -77,7 +78,7 @@ def digit_items(strength: float = 4.0) -> "DigitItems":
     return DigitItems(digits.images, digits.target.astype(np.int64), confidence, objective)
 
 
-def digit_constraints(items: Any, k: Any = 20) -> Any:
+def digit_constraints(items: DigitItems, k: int = 20) -> dict[str, FeasibleSet]:
     """k images in all, and k / 10 of each digit: ``{name: FeasibleSet}``; ValueError if 10 does not divide k."""
     k = as_count(k, "k", lower=1)
     if k % _N_CLASSES:
@@ -96,14 +97,16 @@ class Choice(NamedTuple):
     solution: MapSolution
 
 
-def choose(items: "DigitItems", constraints: Any, choices: dict[str, Any] = CHOICES) -> Generator[Any, None, None]:
+def choose(
+    items: "DigitItems", constraints: Mapping[str, FeasibleSet], choices: dict[str, Any] = CHOICES
+) -> Iterator[Choice]:
     """Chooses images in every way (options of `map_dpp` by name) under every constraint of `digit_constraints`."""
     for constraint, P in constraints.items():
         for name, options in choices.items():
             yield Choice(constraint, name, map_dpp(items.objective, P, **options))
 
 
-def format_choices(choices: Any) -> Any:
+def format_choices(choices: Iterable[Choice]) -> str:
     """A table of the choices."""
     lines = [f"{'':34}{'log det':>10}{'softmax':>10}{'bound':>10}{'images':>8}{'ms':>10}"]
     constraint = None

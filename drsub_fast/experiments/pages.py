@@ -10,7 +10,6 @@ import re
 import sys
 import typing
 from types import ModuleType
-from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -33,7 +32,7 @@ class _Shown:
         return self.text
 
 
-def short_annotation(annotation: Any) -> Any:
+def short_annotation(annotation: object) -> object:
     """The annotation with numpy's types by their names; others as they are."""
     members, own = typing.get_args(annotation), typing.get_args(ArrayLike)
     if members and set(own) <= set(members):

@@ -7,17 +7,20 @@ is timed. Those that need a further package are left out where it is not install
 import heapq
 import importlib.util
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, minimize
+from scipy.sparse import csr_array
 
-from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.program import magnitude, quadratic_program
-from drsub_fast.sets.base import FeasibleSet
+from drsub_fast.sets.budget import Budget
+from drsub_fast.sets.polytope import Polytope
 
 
 class Peer(NamedTuple):
@@ -43,20 +46,20 @@ class Peer(NamedTuple):
         return self.module is None or importlib.util.find_spec(self.module) is not None
 
 
-def ipopt(f: Objective, P: FeasibleSet) -> Callable[[], float]:
+def ipopt(f: Quadratic, P: Polytope) -> Callable[[], float]:
     """IPOPT from 0 for a quadratic over rows, by CasADi, which is built once; returns the value."""
     import casadi
 
     x = casadi.MX.sym("x", f.n)
     loss = -(0.5 * casadi.bilin(casadi.DM(f.H), x, x) + casadi.dot(casadi.DM(f.h), x) + f.c)
     program = {"x": x, "f": loss, "g": casadi.mtimes(casadi.DM(P.A), x)}
-    quiet = {"print_time": False, "ipopt.print_level": 0, "ipopt.sb": "yes"}
+    quiet: dict[str, Any] = {"print_time": False, "ipopt.print_level": 0, "ipopt.sb": "yes"}
     solver = casadi.nlpsol("solver", "ipopt", program, quiet)
     start = np.zeros(f.n)
     return lambda: -float(solver(x0=start, lbx=0.0, ubx=P.upper, lbg=-np.inf, ubg=P.b)["f"])
 
 
-def slsqp(f: Objective, P: FeasibleSet) -> Callable[[], float]:
+def slsqp(f: Quadratic, P: Polytope) -> Callable[[], float]:
     """SciPy's SLSQP from 0 for a quadratic over rows; returns the value."""
     H, h = f.H, f.h
     options = {"maxiter": 500, "ftol": 1e-9}
@@ -67,7 +70,7 @@ def slsqp(f: Objective, P: FeasibleSet) -> Callable[[], float]:
     ).fun  # fmt: skip
 
 
-def trust_constr(f: Objective, P: FeasibleSet) -> Callable[[], float]:
+def trust_constr(f: Quadratic, P: Polytope) -> Callable[[], float]:
     """SciPy's trust-constr from 0 for a quadratic over rows, with the Hessian; returns the value."""
     H, h = f.H, f.h
     rows = LinearConstraint(P.A, -np.inf, P.b)
@@ -85,7 +88,7 @@ LOCAL = (
 )
 
 
-def softmax_in_numpy(f: Objective) -> Any:
+def softmax_in_numpy(f: Softmax) -> Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]:
     """Value and gradient of a softmax extension by numpy, as a function of x."""
     unit = np.eye(f.n)
     D = f.L - unit
@@ -97,7 +100,7 @@ def softmax_in_numpy(f: Objective) -> Any:
     return value_and_gradient
 
 
-def softmax_slsqp(f: Objective, P: FeasibleSet) -> Callable[[], float]:
+def softmax_slsqp(f: Softmax, P: Budget) -> Callable[[], float]:
     """SciPy's SLSQP from 0 for a softmax extension over a budget set; returns the value."""
     value_and_gradient = softmax_in_numpy(f)
 
@@ -117,14 +120,15 @@ def softmax_slsqp(f: Objective, P: FeasibleSet) -> Callable[[], float]:
 class WarmModel:
     """A HiGHS model as a careful user would drive it from Python."""
 
-    model: Any
+    model: highspy._core._Highs
     columns: NDArray[np.int64]
     lower: NDArray[np.float64]
 
-    def __init__(self, P: FeasibleSet) -> None:
+    def __init__(self, P: Polytope) -> None:
         n, m = P.n, P.m
         model = self.model = highspy._core._Highs()
-        for name, value in {"output_flag": False, "solver": "simplex", "presolve": "off", "parallel": "off"}.items():
+        model.setOptionValue("output_flag", False)
+        for name, value in {"solver": "simplex", "presolve": "off", "parallel": "off"}.items():
             model.setOptionValue(name, value)
         start = np.arange(0, m * n + 1, m, dtype=np.int32)
         index = np.tile(np.arange(m, dtype=np.int32), n)
@@ -135,14 +139,14 @@ class WarmModel:
         self.columns = np.arange(n, dtype=np.int32)
         self.lower = np.zeros(n)
 
-    def lmo(self, g: Any, upper: Any) -> Any:
+    def lmo(self, g: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
         self.model.changeColsCost(g.size, self.columns, g)
         self.model.changeColsBounds(g.size, self.columns, self.lower, upper)
         self.model.run()
         return np.fromiter(self.model.getSolution().col_value, float, g.size)
 
 
-def nonmonotone_by_warm_model(f: Objective, P: FeasibleSet, steps: Any) -> Any:
+def nonmonotone_by_warm_model(f: Quadratic, P: Polytope, steps: int) -> float:
     """Algorithm 2 in numpy around one warm HiGHS model; the value reached."""
     model, H, h, x = WarmModel(P), f.H, f.h, np.zeros(P.n)
     for _ in range(steps):
@@ -150,7 +154,7 @@ def nonmonotone_by_warm_model(f: Objective, P: FeasibleSet, steps: Any) -> Any:
     return 0.5 * x @ H @ x + h @ x + f.c
 
 
-def softmax_by_numpy(f: Objective, P: FeasibleSet, steps: Any) -> Any:
+def softmax_by_numpy(f: Softmax, P: Budget, steps: int) -> list[float]:
     """Algorithm 2 in numpy for a softmax extension over a budget set, oracle by sorting; the value at every iterate."""
     value_and_gradient, x, values = softmax_in_numpy(f), np.zeros(f.n), []
     for _ in range(steps):
@@ -175,7 +179,7 @@ class Proof(NamedTuple):
         return max(0.0, self.bound - self.value) / abs(self.value) if self.value else np.inf
 
 
-def scip(f: Objective, P: FeasibleSet, gap: float = 1e-6, limit: float = 1e9) -> Callable[[], Proof]:
+def scip(f: Quadratic, P: Polytope, gap: float = 1e-6, limit: float = 1e9) -> Callable[[], Proof]:
     """SCIP's spatial branch and bound; its tolerances are absolute, so variables and values are scaled to 1."""
     import pyscipopt
 
@@ -207,7 +211,7 @@ def scip(f: Objective, P: FeasibleSet, gap: float = 1e-6, limit: float = 1e9) ->
 GLOBAL = (Peer("SCIP", "pyscipopt", "exact", scip),)
 
 
-def facility_value(W: NDArray[np.float64], items: Any) -> float:
+def facility_value(W: NDArray[np.float64], items: Sequence[int]) -> float:
     """Facility location of a set of items."""
     return float(W[items].max(axis=0).sum())
 
@@ -259,7 +263,7 @@ def lazy_greedy_in_numpy(W: NDArray[np.float64], k: int) -> Callable[[], float]:
     return choose
 
 
-def sparse_by_scipy(H: Any, h: NDArray[np.float64], k: float, steps: int) -> float:
+def sparse_by_scipy(H: csr_array, h: NDArray[np.float64], k: float, steps: int) -> float:
     """`nonmonotone_frank_wolfe` over {x <= 1, sum x <= k} with a sparse H, the oracle by a partial sort; the value."""
     n = h.size
     x = np.zeros(n)

@@ -7,13 +7,14 @@ and last the numpy loop with a cold linear program per step (`drsub_fast.referen
 
 import math
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from drsub_fast import reference
@@ -76,7 +77,7 @@ class Row:
     agreement: str
 
     @property
-    def ratio(self) -> Any:
+    def ratio(self) -> float:
         """How many times faster."""
         return self.baseline_time / self.time
 
@@ -86,7 +87,7 @@ class Row:
 _TURN = 0.02
 
 
-def interleaved_medians(calls: Any, seconds: Any) -> Any:
+def interleaved_medians(calls: Sequence[Callable[[], object]], seconds: float) -> list[float]:
     """Median seconds of each call, taken in turn for about ``seconds`` in all, after one uncounted round.
 
     Each turn repeats the call for `_TURN` seconds and counts once, by the mean.
@@ -95,7 +96,7 @@ def interleaved_medians(calls: Any, seconds: Any) -> Any:
     for call in calls:
         call()
         repeats.append(1 + int(_TURN / max(_mean_seconds(call, 1), 1e-6)))
-    times = [[] for _ in calls]
+    times: list[list[float]] = [[] for _ in calls]
     end = time.perf_counter() + seconds
     while not times[0] or time.perf_counter() < end:
         for call, count, mine in zip(calls, repeats, times, strict=True):
@@ -110,7 +111,7 @@ def _mean_seconds(call, count):
     return (time.perf_counter() - start) / count
 
 
-def quadratic_problem(n: int, m: int, seed: int, concave: float = 0.0) -> Any:
+def quadratic_problem(n: int, m: int, seed: int, concave: float = 0.0) -> tuple[Quadratic, Polytope]:
     """Family 1 of the paper, optionally with a concave diagonal (an interior optimal face)."""
     rng = np.random.default_rng(seed)
     H = -rng.random((n, n))
@@ -119,14 +120,14 @@ def quadratic_problem(n: int, m: int, seed: int, concave: float = 0.0) -> Any:
     return Quadratic(H, -0.2 * H @ P.upper), P
 
 
-def similarities(n: int, seed: int = 0) -> Any:
+def similarities(n: int, seed: int = 0) -> NDArray[np.float64]:
     """Cosines, at least 0, of n random vectors of 16 entries."""
     B = np.random.default_rng([n, seed]).standard_normal((n, 16))
     B /= np.linalg.norm(B, axis=1, keepdims=True)
     return np.maximum(B @ B.T, 0.0)
 
 
-def softmax_problem(n: int, seed: int) -> Any:
+def softmax_problem(n: int, seed: int) -> tuple[Softmax, Budget]:
     """Eigenvalues of L uniform on [0, 6], budget min(20, n/2)."""
     rng = np.random.default_rng(seed)
     Q, _ = np.linalg.qr(rng.standard_normal((n, n)))
@@ -150,7 +151,7 @@ def _compared(task, size, baseline, theirs, mine, seconds, note=_agreement):
     return Row(task, size, baseline, *times, note(*values))
 
 
-def cold_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+def cold_rows(sizes: Iterable[tuple[int, int]], seconds: float) -> Iterator[Row]:
     """Whole solves against the loop as one writes it first, most of whose time goes to setting up linear programs."""
     for n, m in sizes:
         for fast, plain, options in (
@@ -167,7 +168,7 @@ def cold_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
             yield Row(fast.__name__, f"{n} x {m}", "numpy + cold linprog", theirs * STEPS / steps, mine, note)
 
 
-def warm_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+def warm_rows(sizes: Iterable[tuple[int, int]], seconds: float) -> Iterator[Row]:
     """Whole solves against the numpy loop around one warm HiGHS model."""
     for n, m in sizes:
         f, P = quadratic_problem(n, m, seed=n)
@@ -178,7 +179,7 @@ def warm_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
         )  # fmt: skip
 
 
-def gap_rows(sizes: Any, seconds: Any, peers: tuple[Peer, ...] = LOCAL) -> Generator[Any, None, None]:
+def gap_rows(sizes: Iterable[int], seconds: float, peers: tuple[Peer, ...] = LOCAL) -> Iterator[Row]:
     """Time to a certified gap of 1e-6 |f|, and of maximize, against local solvers."""
     for n in sizes:
         for concave, kind in ((0.0, "vertex optimum"), (0.2, "interior face")):
@@ -196,7 +197,7 @@ def gap_rows(sizes: Any, seconds: Any, peers: tuple[Peer, ...] = LOCAL) -> Gener
                 yield Row("fully_corrective_frank_wolfe", size, name, their_time, my_time, note)
 
 
-def global_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+def global_rows(sizes: Iterable[tuple[int, int]], seconds: float) -> Iterator[Row]:
     """Time to a global maximum that is proved to 1e-6."""
     for n, m in sizes:
         f, P = quadratic_problem(n, m, seed=n)
@@ -205,7 +206,7 @@ def global_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
             yield _compared("global_maximum", f"{n} x {m}", peer.name, peer.make(f, P), mine, seconds)
 
 
-def selection_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+def selection_rows(sizes: Iterable[tuple[int, int]], seconds: float) -> Iterator[Row]:
     """k items of large facility location: lazy greedy, the construction of the function included."""
     for n, k in sizes:
         W = similarities(n)
@@ -216,7 +217,7 @@ def selection_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
             )  # fmt: skip
 
 
-def greedy_map_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+def greedy_map_rows(sizes: Iterable[tuple[int, int, int]], seconds: float) -> Iterator[Row]:
     """k of n items by greedy choice, from feature vectors of some rank."""
     for n, rank, k in sizes:
         features, quality = random_items(n, rank)
@@ -226,7 +227,7 @@ def greedy_map_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
         )  # fmt: skip
 
 
-def service_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+def service_rows(sizes: Iterable[tuple[int, int, int]], seconds: float) -> Iterator[Row]:
     """k of n items for each of some users, seconds a user."""
     for n, rank, k in sizes:
         ways = service_ways(n, rank, k, users=_USERS)
@@ -240,7 +241,7 @@ def service_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
                     yield Row(ours, f"{k} of {n}, rank {rank}", theirs, *times, f"same items {same:.0%}")
 
 
-def sparse_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+def sparse_rows(sizes: Iterable[int], seconds: float) -> Iterator[Row]:
     """Quadratics with some 11 entries a row over a budget of n / 20."""
     for n in sizes:
         rng, half = np.random.default_rng(n), 5 * n
@@ -255,7 +256,7 @@ def sparse_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
         )  # fmt: skip
 
 
-def softmax_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+def softmax_rows(sizes: Iterable[int], seconds: float) -> Iterator[Row]:
     """Softmax over a budget set against the numpy loop."""
     for n in sizes:
         f, P = softmax_problem(n, seed=n)
@@ -265,7 +266,7 @@ def softmax_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
         )  # fmt: skip
 
 
-def softmax_gap_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+def softmax_gap_rows(sizes: Iterable[int], seconds: float) -> Iterator[Row]:
     """Softmax over a budget set: time to a gap of 1e-6 |f| against SLSQP, and maximize against SLSQP."""
     for n in sizes:
         f, P = softmax_problem(n, seed=n)
@@ -280,7 +281,7 @@ def softmax_gap_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
         yield Row("maximize", size, "SciPy SLSQP", their_time, best_time, _lead(best().value, value))
 
 
-def first_lp_rows(sizes: Any, seconds: Any) -> Generator[Any, None, None]:
+def first_lp_rows(sizes: Iterable[tuple[int, int]], seconds: float) -> Iterator[Row]:
     """The first linear program of an instance against HiGHS's dual simplex and SciPy's linprog."""
     for n, m in sizes:
         f, P = quadratic_problem(n, m, seed=n)
@@ -302,9 +303,10 @@ def _warm_steps(n_steps, objective, feasible_set, work, set_work, x, upper, v):
     return value
 
 
-def growth(sizes: Any, seconds: Any) -> tuple[tuple[float, ...], list[Any], list[Any]]:
+def growth(sizes: Sequence[int], seconds: float) -> tuple[tuple[float, ...], list[float], list[float]]:
     """How one warm step and the memory of a solve grow with n (m = n / 2): (two exponents, seconds, bytes)."""
-    times, sizes_in_bytes = [], []
+    times: list[float] = []
+    sizes_in_bytes: list[float] = []
     for n in sizes:
         f, P = quadratic_problem(n, n // 2, seed=n)
         run = Run(f, P, None, 1, "auto")

@@ -14,12 +14,12 @@ from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from drsub_fast.engine.interrupts import result_of, submit, uninterrupted
 from drsub_fast.engine.threads import one_blas_thread
 from drsub_fast.engine.worth import series
-from drsub_fast.instances import nonnegative_constant, paper_instances
+from drsub_fast.instances import PaperInstance, nonnegative_constant, paper_instances
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.proofs.global_optimum import global_maximum, global_minimum
@@ -35,7 +35,7 @@ PAPER_METHODS: dict[str, Any] = {
 EXTRA_METHODS = ("multi-start",)
 
 
-def method_options(names: Any) -> Any:
+def method_options(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Options of `maximize` by name: the paper's where it has the method, else the method's own."""
     found = {name: dict(PAPER_METHODS.get(name, {})) for name in names}
     for name in found:
@@ -44,7 +44,7 @@ def method_options(names: Any) -> Any:
     return found
 
 
-def curve_label(method: Any, name: str) -> Any:
+def curve_label(method: str, name: str) -> str:
     """The name of a method's curve, which says so where the paper has none."""
     return name if method in PAPER_METHODS else f"{name} (not in the paper)"
 
@@ -79,17 +79,19 @@ class Row(NamedTuple):
     optimum: float | None = None
 
     @property
-    def score(self) -> Any:
+    def score(self) -> float:
         """What the figures show: the ratio to the optimum where it is known, else the value."""
         return self.value if self.optimum is None else self.value / self.optimum
 
 
-def has_optimum(family: Any) -> bool:
+def has_optimum(family: str) -> bool:
     """Whether the global maximum of this family can be computed."""
     return family.startswith("quadratic")
 
 
-def run_instance(instance: Any, methods: dict[str, Any] = PAPER_METHODS, global_optimum: bool = True) -> Any:
+def run_instance(
+    instance: PaperInstance, methods: dict[str, Any] = PAPER_METHODS, global_optimum: bool = True
+) -> list[Row]:
     """A `Row` for each method on one instance; ``methods`` has options of `maximize` by the name of the method.
 
     A method that other processes do not know is the option ``method``, its record.
@@ -171,7 +173,7 @@ def run_families(
             worker.shutdown(wait=False, cancel_futures=True)
 
 
-def write_rows(stream: Any, rows: Any, header: bool = False) -> None:
+def write_rows(stream: TextIO, rows: Sequence[Row], header: bool = False) -> None:
     """Appends rows to an open CSV file, so that they are on disk at once."""
     writer = csv.writer(stream)
     if header:
@@ -188,7 +190,7 @@ class Cell(NamedTuple):
     count: int
 
 
-def summarise(rows: Any) -> Any:
+def summarise(rows: Sequence[Row]) -> dict[tuple[str, str, int], Cell]:
     """``{(rows, method, n): Cell}``; the deviation is that of a sample, 0 for one repeat."""
     scores = {}
     for row in rows:
@@ -200,7 +202,7 @@ def _deviation(values):
     return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def paired(rows: Any) -> Any:
+def paired(rows: Sequence[Row]) -> dict[tuple[str, str, int], Cell]:
     """``{(rows, method, n): Cell}`` of the ratio to the best score on the same instance, with its standard error.
 
     Instances differ far more than methods do, so that means of scores with their deviations hide which is ahead.
@@ -218,18 +220,18 @@ def paired(rows: Any) -> Any:
     }
 
 
-def distinct(rows: Any, field: Any) -> Any:
+def distinct(rows: Sequence[Row], field: str) -> list[Any]:
     """Distinct values of a field in the order of first appearance, numbers sorted."""
     values = list(dict.fromkeys(getattr(row, field) for row in rows))
     return sorted(values) if isinstance(values[0], int) else values
 
 
-def score_name(rows: Any) -> Any:
+def score_name(rows: Sequence[Row]) -> str:
     """What the scores of these rows are called."""
     return "function value" if rows[0].optimum is None else "approximation ratio"
 
 
-def format_table(rows: Any) -> Any:
+def format_table(rows: Sequence[Row]) -> str:
     """The rows of one family as a table like the paper's figures: a block a panel, a line a curve."""
     cells, sizes = summarise(rows), distinct(rows, "n")
     labels = {method: curve_label(method, method) for method in distinct(rows, "method")}

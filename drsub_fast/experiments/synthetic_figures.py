@@ -1,13 +1,24 @@
 """Figures of the experiments. Needs matplotlib (the ``plot`` extra)."""
 
 import math
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from drsub_fast.experiments.synthetic import PAPER_METHODS, curve_label, distinct, paired, score_name, summarise
+from drsub_fast.experiments.synthetic import (
+    PAPER_METHODS,
+    Cell,
+    Row,
+    curve_label,
+    distinct,
+    paired,
+    score_name,
+    summarise,
+)
 from drsub_fast.instances import PAPER_ROWS
 from drsub_fast.methods import METHODS
 
@@ -18,7 +29,7 @@ _PANELS = dict(zip(PAPER_ROWS, (r"$m = \lfloor 0.5n \rfloor$", r"$m = n$", r"$m 
 _GUARANTEES = {"two-phase-frank-wolfe": 1.0 / 4.0, "nonmonotone-frank-wolfe": 1.0 / math.e}
 
 
-def draw_experiment(rows: Any) -> Figure:
+def draw_experiment(rows: Sequence[Row]) -> Figure:
     """Figure of one family: above as in the paper, below the ratio to the best value found on the same instance.
 
     A panel for each number of rows, scores against dimensionality. The bars above are deviations over the instances,
@@ -49,7 +60,7 @@ def draw_experiment(rows: Any) -> Figure:
     return figure
 
 
-def _draw_curves(axis: Any, rows: Any, panel: str, cells: Any) -> None:
+def _draw_curves(axis: Axes, rows: Sequence[Row], panel: str, cells: Mapping[tuple[str, str, int], Cell]) -> None:
     """The curves of all methods in one panel."""
     sizes, methods = distinct(rows, "n"), distinct(rows, "method")
     # Error bars of several curves at one n would hide each other.
@@ -69,7 +80,7 @@ def _draw_curves(axis: Any, rows: Any, panel: str, cells: Any) -> None:
     axis.grid(alpha=0.3)
 
 
-def save_figure(figure: Any, folder: Any, name: str) -> Any:
+def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Writes ``name.png`` and ``name.pdf`` and returns their paths."""
     paths = [folder / f"{name}.{kind}" for kind in ("png", "pdf")]
     for path in paths:

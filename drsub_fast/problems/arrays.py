@@ -5,6 +5,7 @@ attributes of the same names. The format is described in `drsub_fast.read_proble
 """
 
 import math
+from collections.abc import Collection, Container, Iterable, Mapping
 from inspect import signature
 from typing import Any
 
@@ -36,7 +37,7 @@ def vocabulary() -> set[str]:
     return {"objective", "set", "names", "minimize", "shift", *(name for kind in kinds for name in kind.arguments)}
 
 
-def renamed(arrays: Any) -> Any:
+def renamed(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """The arrays under our names; ValueError where one is there twice, or under a name that differs by its case."""
     arrays, known = dict(arrays), vocabulary()
     close = {name.lower(): name for name in (*_SENSES, *ALIASES, *known) if len(name) > 1}
@@ -52,7 +53,7 @@ def renamed(arrays: Any) -> Any:
     return arrays
 
 
-def require_used(arrays: Any, used: Any, n: int, what: str) -> None:
+def require_used(arrays: Iterable[str], used: Container[str], n: int, what: str) -> None:
     """Raise ValueError for an entry that means something in other files, and is not ``used`` in this one."""
     for name in _SENSES:
         if name in arrays and str(np.ravel(arrays[name])[0] if np.size(arrays[name]) else "").lower() not in (
@@ -140,7 +141,7 @@ def _names(arrays):
     return ", ".join(sorted(arrays)) or "nothing"
 
 
-def named_kind(arrays: Any, name: str, kinds: Any) -> Any:
+def named_kind(arrays: Mapping[str, Any], name: str, kinds: Collection[str]) -> str | None:
     """What ``objective`` or ``set`` says, or None."""
     if name not in arrays or arrays[name].dtype.kind in "biuf":  # a number under that name is something else
         return None
@@ -186,7 +187,7 @@ def _moved_to_zero(f, P, lower, has_upper, name):
     return standard_form(H, f.h, f.c, A, np.full(len(b), -np.inf), b, lower, upper, minimize=False)
 
 
-def from_arrays(arrays: Any) -> Problem:
+def from_arrays(arrays: Mapping[str, Any]) -> Problem:
     """The problem that arrays describe.
 
     Parameters
@@ -220,7 +221,7 @@ def from_arrays(arrays: Any) -> Problem:
     return problem
 
 
-def to_arrays(f: Objective, P: FeasibleSet) -> Any:
+def to_arrays(f: Objective, P: FeasibleSet) -> dict[str, Any]:
     """The arrays that describe a problem.
 
     Returns

@@ -51,7 +51,7 @@ RESULT_FILES: tuple[str, ...] = (".npz", ".json", ".csv")
 PROBLEM_FILES: tuple[str, ...] = (*_ARRAYS, *_packed(_TEXTS))
 
 
-def kind_of_file(path: Any) -> Any:
+def kind_of_file(path: str | Path) -> str:
     """What the name of a file ends in, in lower case: ``.npz``, ``.mps.gz``, .."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes[-2:]]
     return "".join(suffixes) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
@@ -254,7 +254,7 @@ def _umask():
     return mask
 
 
-def result_fields(result: Any, problem: Any = None) -> Any:
+def result_fields(result: Result, problem: Problem | None = None) -> dict[str, Any]:
     """A result as a flat dict of numbers, strings and arrays, in the sense and coordinates of the problem's source."""
     minimize = problem is not None and problem.minimize
     sign = -1.0 if minimize else 1.0

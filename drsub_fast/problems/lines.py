@@ -5,12 +5,14 @@ import gzip
 import re
 import zlib
 from array import array
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 #: From here on a bound or side is none, as in CPLEX, HiGHS and the QPLIB.
 INFINITY = 1e20
@@ -19,7 +21,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eEdD][+-]?\d+)?", re.ASCII)
 _INFINITIES = {"inf": np.inf, "infinity": np.inf}
 
 
-def numbered_lines(path: Any) -> Generator[Any, None, None]:
+def numbered_lines(path: str | Path) -> Generator[tuple[int, str], None, None]:
     """Yields (number, text) of the lines of a text file, counted from 1; ``.gz`` files are unpacked.
 
     The text is UTF-8, or where the file as a whole is not, Latin-1.
@@ -42,7 +44,7 @@ def numbered_lines(path: Any) -> Generator[Any, None, None]:
         raise ValueError(f"the gzip file is damaged after line {number}: {error}") from None
 
 
-def file_bytes(path: Any) -> bytes:
+def file_bytes(path: str | Path) -> bytes:
     """The content of a file; ``.gz`` files are unpacked."""
     with _opened(path) as stream:
         return stream.read()
@@ -63,7 +65,7 @@ def _encoding(path):
     return "utf-8"
 
 
-def require_no_more(lines: Any, end: str) -> None:
+def require_no_more(lines: Iterable[tuple[int, str]], end: str) -> None:
     """Raise ValueError for a line (number, text) with text after the end of a file's program."""
     for number, text in lines:
         if text.strip():
@@ -71,7 +73,7 @@ def require_no_more(lines: Any, end: str) -> None:
 
 
 @contextlib.contextmanager
-def at_line(number: Any) -> Generator[Any, None, None]:
+def at_line(number: int) -> Generator[None, None, None]:
     """Errors inside begin with the number of the line; the innermost one counts."""
     try:
         yield
@@ -81,7 +83,7 @@ def at_line(number: Any) -> Generator[Any, None, None]:
         raise ValueError(f"line {number}: {error}") from None
 
 
-def number(word: Any, what: Any) -> Any:
+def number(word: str, what: str) -> float:
     """The finite number that a word stands for."""
     if not _NUMBER.fullmatch(word):
         raise ValueError(f"{what}: {word!r} is not a number")
@@ -93,7 +95,7 @@ def number(word: Any, what: Any) -> Any:
     return value
 
 
-def limit(word: Any, what: Any) -> Any:
+def limit(word: str, what: str) -> float:
     """A bound or a side: a number, or infinite from `INFINITY` on or by name."""
     value = _INFINITIES.get(word.lstrip("+-").lower())
     if value is not None and len(word) - len(word.lstrip("+-")) <= 1:
@@ -102,21 +104,21 @@ def limit(word: Any, what: Any) -> Any:
     return value if abs(value) < INFINITY else np.copysign(np.inf, value)
 
 
-def count(word: Any, what: Any) -> Any:
+def count(word: str, what: str) -> int:
     """A number of things, at least 0."""
     if not re.fullmatch(r"\d{1,18}", word, re.ASCII):
         raise ValueError(f"{what}: {word!r} is not a whole number")
     return int(word)
 
 
-def once(table: dict[Any, Any], key: Any, value: Any, what: str) -> None:
+def once(table: dict[Any, Any], key: object, value: object, what: str) -> None:
     """An entry of a table that may be given once."""
     if key in table:
         raise ValueError(f"{what} is given twice")
     table[key] = value
 
 
-def filled(size: int, default: float, table: dict[int, float]) -> Any:
+def filled(size: int, default: float, table: dict[int, float]) -> NDArray[np.float64]:
     """The vector of a default and the entries that differ, by their index."""
     vector = np.full(size, default)
     vector[list(table)] = list(table.values())
@@ -129,13 +131,13 @@ class Entries:
     def __init__(self) -> None:
         self.rows, self.columns, self.values = array("q"), array("q"), array("d")
 
-    def add(self, row: Any, column: Any, value: Any) -> None:
+    def add(self, row: int, column: int, value: float) -> None:
         """One more entry."""
         self.rows.append(row)
         self.columns.append(column)
         self.values.append(value)
 
-    def matrix(self, shape: Any, name: str) -> Any:
+    def matrix(self, shape: tuple[int, int], name: str) -> csr_array:
         """The matrix in CSR format, shape (m, n); ValueError if a place was given twice."""
         rows, columns = np.frombuffer(self.rows, np.int64), np.frombuffer(self.columns, np.int64)
         matrix = scipy.sparse.csr_array((np.frombuffer(self.values), (rows, columns)), shape=shape)
@@ -146,7 +148,7 @@ class Entries:
         matrix.eliminate_zeros()
         return matrix
 
-    def symmetric(self, n: int, name: str) -> Any:
+    def symmetric(self, n: int, name: str) -> csr_array:
         """The symmetric matrix of which one triangle was given, shape (n, n)."""
         given = self.matrix((n, n), name)
         mirrored = scipy.sparse.csr_array(given.T)

@@ -7,7 +7,8 @@ refused by name; a section without entries says nothing. A keyword that an expre
 """
 
 import re
-from typing import Any
+from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -46,7 +47,7 @@ _WORDS = ("inf", "infinity", "free")
 _END = (None, "", 0)
 
 
-def read_lp(path: Any) -> Any:
+def read_lp(path: str | Path) -> Program:
     """Reads an LP file as a `Program`; ValueError naming the line if that is impossible."""
     reader = _Reader()
     sections = _sections(numbered_lines(path))
@@ -160,7 +161,7 @@ class _Reader:
     """What has been read of a file."""
 
     def __init__(self):
-        self.tokens = None
+        self.tokens = _Tokens([])
         self.columns, self.labels = {}, set()
         self.cost, self.constant = {}, 0.0
         self.hessian = {}
@@ -283,7 +284,7 @@ class _Reader:
         self._require_own_line("constraint")
         self._label()
         low, high = self._outer_sides()
-        row = {}
+        row: dict[int, float] = {}
         constant = 0.0
         for coefficient, name in self._terms():
             if name == "[":
@@ -349,7 +350,7 @@ class _Reader:
         )
 
 
-def write_lp(stream: Any, program: Any) -> None:
+def write_lp(stream: TextIO, program: Program) -> None:
     """Writes a `Program` in LP format."""
     names = program.names
     for name in names:

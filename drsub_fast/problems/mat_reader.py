@@ -5,7 +5,6 @@ Run as ``python mat_reader.py FILE.mat FILE.npz BYTES`` with a limit to its memo
 
 import sys
 import zipfile
-from typing import Any
 
 import numpy as np
 import scipy
@@ -29,7 +28,7 @@ def _parts(name, array):
     return {name: array}
 
 
-def main(source: Any, target: Any, n_bytes: Any) -> None:
+def main(source: str, target: str, n_bytes: str) -> None:
     """Reads and writes. Where SciPy cannot read a file, the last line of the traceback says why."""
     _limit_memory(int(n_bytes))
     with zipfile.ZipFile(target, "w") as archive:

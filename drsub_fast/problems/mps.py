@@ -7,7 +7,8 @@ of old files, whose names may have blanks, and nothing may stand elsewhere. A wo
 column is expected, and names none, begins a comment. The right-hand side of the objective is minus its constant.
 """
 
-from typing import Any
+from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -31,7 +32,7 @@ _NO_VALUE = ("FR", "MI", "PL", "BV")
 _INTEGER = ("BV", "LI", "UI", "SC")
 
 
-def read_mps(path: Any) -> Any:
+def read_mps(path: str | Path) -> Program:
     """Reads an MPS, QPS or SIF file as a `Program`; ValueError naming the line if that is impossible."""
     try:
         return _Reader().program(numbered_lines(path), str.split)
@@ -295,7 +296,7 @@ class _Reader:
         return (side - abs(width), side) if kind == "L" else (side, side + abs(width))
 
 
-def write_mps(stream: Any, program: Any) -> None:
+def write_mps(stream: TextIO, program: Program) -> None:
     """Writes a `Program` in free MPS format, as a MPS reader with blanks between fields takes it."""
     names, A = program.names, program.A.tocsc()
     A.sort_indices()

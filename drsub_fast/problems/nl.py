@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.problems.lines import Entries, file_bytes, number
 from drsub_fast.problems.program import Program, default_names
@@ -325,7 +326,7 @@ class _Reader:
 
     def expression(self):
         """The polynomial of an expression in prefix order, without recursion: sums may be nested deeply."""
-        open_ones = []
+        open_ones: list[tuple[Any, int, list[_Polynomial]]] = []
         while True:
             letter, value = self.source.node()
             if letter == "o":
@@ -483,7 +484,9 @@ def read_nl(path: str | Path) -> Program:
     return program_of_nl(open_nl(path))
 
 
-def write_sol(path: str | Path, header: Header, message: str, x: Any, objective: int, code: int) -> None:
+def write_sol(
+    path: str | Path, header: Header, message: str, x: NDArray[np.float64] | None, objective: int, code: int
+) -> None:
     """Writes the .sol file that AMPL reads: a message, the point (None for none), and the code of how it went."""
     lines = [line for line in message.splitlines() if line.strip()]
     values = [] if x is None else [repr(float(value)) for value in x]

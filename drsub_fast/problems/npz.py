@@ -8,9 +8,11 @@ import errno
 import math
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
+from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 import scipy
@@ -26,12 +28,12 @@ class ObjectArray(ValueError):
     """An array of Python objects, which nobody reads."""
 
 
-def unread() -> Any:
+def unread() -> np.ndarray:
     """What stands for an array of objects: an entry that is not needed keeps nothing from being read."""
     return np.array(None, dtype=object)
 
 
-def load_npz(path: Any) -> Any:
+def load_npz(path: str | Path) -> dict[str, Any]:
     """The arrays of an .npz file by name, sparse matrices joined; ValueError naming the entry that is damaged.
 
     An array of Python objects is there as `unread`.
@@ -70,7 +72,7 @@ def _read_member(archive, member, name):
 
 
 @contextmanager
-def opened_member(archive: Any, member: Any, name: str) -> Iterator[Any]:
+def opened_member(archive: ZipFile, member: ZipInfo, name: str) -> Iterator[Any]:
     """(stream at the first entry, shape, whether columns come first, type) of the array that is a member."""
     if member.flag_bits & 1:
         raise ValueError(f"{name} is encrypted")
@@ -82,7 +84,7 @@ def opened_member(archive: Any, member: Any, name: str) -> Iterator[Any]:
         yield stream, *read_header(stream, member.file_size)
 
 
-def read_header(stream: Any, size: Any) -> Any:
+def read_header(stream: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype]:
     """(shape, whether columns come first, type) of the array in a stream of ``size`` bytes, which it fills."""
     version = np.lib.format.read_magic(stream)
     if version not in _HEADERS:
@@ -139,9 +141,9 @@ def _sparse(name, data, indices, indptr, shape):
     return matrix
 
 
-def split(arrays: Any) -> Any:
+def split(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The arrays, with their parts for sparse matrices."""
-    parts = {}
+    parts: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         if scipy.sparse.issparse(array):
             matrix = scipy.sparse.csc_matrix(array)

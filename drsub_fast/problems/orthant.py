@@ -23,7 +23,6 @@ Data with one sign in every column (`infer_signs`) are where this is used. Three
 
 from collections import namedtuple
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
@@ -109,7 +108,7 @@ register_objective(
 )
 
 
-def _as_signs(alpha, n):
+def _as_signs(alpha: ArrayLike, n: int) -> NDArray[np.float64]:
     """Vector of +1 and -1."""
     alpha = as_vector(alpha, "alpha", n=n)
     bad = np.abs(alpha) != 1.0
@@ -151,9 +150,9 @@ class OrthantObjective(Objective):
     """
 
     n: int
-    compiled: Any
+    compiled: bool
 
-    g: Any
+    g: Objective
 
     def __init__(self, g: Objective, alpha: ArrayLike, shift: ArrayLike | None = None) -> None:
         require_objective(g, "g")

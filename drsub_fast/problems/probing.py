@@ -5,6 +5,7 @@ Then c(x) = A x + a, and n + 1 calls find A and a; more calls at other points wi
 all there is to c.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,11 +35,11 @@ class ProbedConstraint(NamedTuple):
     """
 
     linear: LinearConstraint
-    value: object
+    value: Callable[[NDArray[np.float64]], NDArray[np.float64]]
     is_equation: bool
     name: str
 
-    def violation(self, x: Any) -> Any:
+    def violation(self, x: NDArray[np.float64]) -> float:
         """By how much the user's function says that x breaks the constraint."""
         values = self.value(x)
         broken = np.abs(values) if self.is_equation else -values

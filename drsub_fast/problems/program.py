@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.problems.lines import INFINITY
+from drsub_fast.problems.standard_form import Problem
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.general import GeneralPolytope
 from drsub_fast.sets.polytope import Polytope
@@ -34,12 +36,12 @@ class Program(NamedTuple):
     names: tuple[str, ...]
 
 
-def default_names(n: int) -> Any:
+def default_names(n: int) -> tuple[str, ...]:
     """Names of variables that have none."""
     return tuple(f"x{j}" for j in range(n))
 
 
-def rows_of(P: Any) -> Any:
+def rows_of(P: FeasibleSet) -> tuple[Any, NDArray[np.float64], Any, NDArray[np.float64]] | None:
     """(A, b, A_eq, b_eq) of {x : A x <= b, A_eq x = b_eq, P.lower <= x <= P.upper}; None where P does not say them."""
     none = scipy.sparse.csr_array((0, P.n)), np.zeros(0)
     if isinstance(P, Box):
@@ -59,7 +61,7 @@ def _require_below_infinity(limits):
         )
 
 
-def program_of(problem: Any) -> Any:
+def program_of(problem: Problem) -> Program:
     """The `Program` of a problem with a quadratic over bounds and rows, in the coordinates of its source.
 
     Raises

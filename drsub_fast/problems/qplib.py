@@ -7,7 +7,7 @@ quadratic).
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TextIO
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class _Lines:
 
     def table(self, what, n, read):
         """The entries of a list by their index, each once."""
-        given = {}
+        given: dict[int, float] = {}
         for (j,), value in self.entries(what, (n,), read):
             once(given, j, value, f"entry {j + 1} of {what}")
         return given
@@ -98,7 +98,7 @@ def _infinity(word, what):
     return value
 
 
-def read_qplib(path: Any) -> Any:
+def read_qplib(path: str | Path) -> Program:
     """Reads a QPLIB file with continuous variables and linear constraints as a `Program`."""
     lines = _Lines(path)
     try:
@@ -161,7 +161,7 @@ def _names(lines, what, size):
     return tuple(names)
 
 
-def write_qplib(stream: Any, program: Any) -> None:
+def write_qplib(stream: TextIO, program: Program) -> None:
     """Writes a `Program` as a QPLIB file."""
     n, m = len(program.names), len(program.row_upper)
     for name in program.names:

@@ -9,11 +9,13 @@ are a `Simplex`, whose oracle and projection need no linear program (70 times fa
 `GeneralPolytope`; for both the reasons are given entry by entry.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from drsub_fast._checks import as_vector, entry, first_few
 from drsub_fast.objectives.base import Objective
@@ -54,7 +56,7 @@ class Problem(NamedTuple):
     reasons: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
 
-    def to_original(self, x: Any) -> Any:
+    def to_original(self, x: ArrayLike) -> NDArray[np.float64]:
         """The point of the source that x stands for, shape (n,)."""
         x = as_vector(x, "x", n=self.f.n)
         return x if self.shift is None else self.shift + x
@@ -72,7 +74,14 @@ def _simplex_total(rows):
     return total if total >= 0.0 and (rows.upper >= total).all() else None
 
 
-def set_of_rows(A: Any, row_lower: Any, row_upper: Any, lower: Any, upper: Any, names: Any = ()) -> Any:
+def set_of_rows(
+    A: ArrayLike | csr_array,
+    row_lower: NDArray[np.float64],
+    row_upper: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    names: Sequence[str] = (),
+) -> tuple[FeasibleSet, tuple[str, ...]]:
     """{y : row_lower <= A (lower + y) <= row_upper, 0 <= y <= upper - lower}; arguments and errors of `rows_from_zero`.
 
     Returns
@@ -83,6 +92,7 @@ def set_of_rows(A: Any, row_lower: Any, row_upper: Any, lower: Any, upper: Any, 
     """
     rows = rows_from_zero(A, row_lower, row_upper, lower, upper, names)
     total = _simplex_total(rows)
+    P: FeasibleSet
     if total is not None:
         P = Simplex(rows.upper.size, total)
     elif rows.reasons:
@@ -95,14 +105,14 @@ def set_of_rows(A: Any, row_lower: Any, row_upper: Any, lower: Any, upper: Any, 
 
 
 def standard_form(
-    H: Any,
+    H: NDArray[np.float64] | csr_array,
     h: NDArray[np.float64],
     c: float,
-    A: Any,
-    row_lower: Any,
-    row_upper: Any,
-    lower: Any,
-    upper: Any,
+    A: NDArray[np.float64] | csr_array,
+    row_lower: NDArray[np.float64],
+    row_upper: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
     minimize: bool,
     names: tuple[str, ...] = (),
 ) -> "Problem":

@@ -2,7 +2,6 @@
 
 import math
 from collections import namedtuple
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,7 @@ def _sizes(n):
     return most, capacity, places, capacity + places + n + 2 * most * most + 4 * most, 3 + 2 * most
 
 
-def atoms_size(n: int) -> Any:
+def atoms_size(n: int) -> tuple[int, int]:
     """(floats, integers) that the atoms need."""
     return _sizes.interpreted(n)[3:]
 

@@ -101,7 +101,13 @@ def boosted_gradient(
     start = f.value(np.zeros(f.n))
     if not math.isfinite(start) and f.finite_at_zero:
         raise ValueError(f"boosted_gradient needs an f that is finite at 0, where f is {start}; use frank_wolfe")
-    options = {"max_iter": max_iter, "tol": tol, "lmo": lmo, "callback_every": callback_every, "progress": progress}
+    options: dict[str, Any] = {
+        "max_iter": max_iter,
+        "tol": tol,
+        "lmo": lmo,
+        "callback_every": callback_every,
+        "progress": progress,
+    }
     options |= {} if callback is None else {"callback": callback}
     F = boosted(f)
     first = local_solver(F, P).solve(F, P, x0=x0, time_limit=time_limit, **options)

@@ -180,7 +180,7 @@ def monotone_frank_wolfe(
     f: Objective,
     P: FeasibleSet,
     *,
-    max_iter: Any = 100,
+    max_iter: int = 100,
     lmo: Literal["auto", "highs", "kernel"] = "auto",
     callback: Callable[..., Any] | None = None,
     callback_every: int = 1,

@@ -1,9 +1,9 @@
 """Where a run takes place and begins: the points of a set on which an objective is defined, and one of them."""
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_vector
 from drsub_fast.engine.clock import require_time
@@ -12,7 +12,7 @@ from drsub_fast.objectives.base import Objective
 from drsub_fast.sets.base import FeasibleSet, is_within
 
 
-def solver_upper(f: Objective, P: FeasibleSet) -> Any:
+def solver_upper(f: Objective, P: FeasibleSet) -> NDArray[np.float64]:
     """The set's upper bound, clipped to 1 where the objective lives on the unit box."""
     if not f.unit_box:
         return P._upper
@@ -38,7 +38,7 @@ def _require_unit_point(f, P, unit):
         raise ValueError(f"{what}: give variables in units in which its points lie there") from error
 
 
-def require_finite_start(f: Objective, x: Any) -> None:
+def require_finite_start(f: Objective, x: NDArray[np.float64]) -> None:
     """Raises ValueError for a starting point where f or its gradient is not finite."""
     value, grad = f.value_and_gradient(x)
     bad = np.flatnonzero(~np.isfinite(grad))
@@ -48,7 +48,9 @@ def require_finite_start(f: Objective, x: Any) -> None:
     raise ValueError(f"the objective is not finite at the starting point: {what}; give another x0")
 
 
-def starting_point(f: Objective, P: FeasibleSet, x0: Any, upper: Any) -> Any:
+def starting_point(
+    f: Objective, P: FeasibleSet, x0: ArrayLike | None, upper: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """A fresh copy of x0, checked to lie in the set, or the set's own starting point, or one inside of it."""
     if x0 is None:
         return P.start(upper) if f.finite_at_zero else inner_point(P, upper)
@@ -58,7 +60,7 @@ def starting_point(f: Objective, P: FeasibleSet, x0: Any, upper: Any) -> Any:
     return P.move_inside(x, upper)
 
 
-def inner_point(P: FeasibleSet, upper: Any) -> Any:
+def inner_point(P: FeasibleSet, upper: NDArray[np.float64]) -> NDArray[np.float64]:
     """A point of the set below ``upper`` that is 0 only where all are: the mean of a vertex for each variable."""
     x, cost, reach = np.zeros(P.n), np.zeros(P.n), np.flatnonzero(upper > 0.0)
     for j in reach:
@@ -68,7 +70,7 @@ def inner_point(P: FeasibleSet, upper: Any) -> Any:
     return P.move_inside(x / len(reach), upper) if len(reach) else P.start(upper)
 
 
-def likely_peaks(f: Objective, P: FeasibleSet, upper: Any) -> list[Any]:
+def likely_peaks(f: Objective, P: FeasibleSet, upper: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """The point that f has its maximum about (see `Objective.likely_peak`), where there is one in the box and in P."""
     peak = f.likely_peak()
     if peak is None:
@@ -77,14 +79,14 @@ def likely_peaks(f: Objective, P: FeasibleSet, upper: Any) -> list[Any]:
     return [peak] if P.contains(peak, tol=0.0) else []
 
 
-def points_inside(P: FeasibleSet, upper: Any, costs: Any) -> Any:
+def points_inside(P: FeasibleSet, upper: NDArray[np.float64], costs: NDArray[np.float64]) -> NDArray[np.float64]:
     """For each cost a point below the vertex of the cost's sizes, by shares that are uniform if these are Exp(1)."""
     sizes = np.abs(costs)
     vertices = [P.lmo(row, upper) for row in sizes]
     return np.reshape(vertices, costs.shape) * -np.expm1(-sizes)
 
 
-def violation(P: FeasibleSet, x: Any, upper: Any) -> Any:
+def violation(P: FeasibleSet, x: NDArray[np.float64], upper: NDArray[np.float64]) -> str:
     """Words for the bound that x breaks most, in units of the bounds."""
     lower = np.broadcast_to(P._lower, x.shape)
     unit = np.maximum(np.maximum(np.abs(lower), np.abs(P._upper)), np.finfo(float).tiny)
@@ -101,7 +103,7 @@ def violation(P: FeasibleSet, x: Any, upper: Any) -> Any:
 _PARTS, _NEAR = (1.0, 0.5, 0.25), 1e-3
 
 
-def early_point(f: Objective, P: FeasibleSet, upper: Any) -> Any:
+def early_point(f: Objective, P: FeasibleSet, upper: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     """(x, f(x)): the best of a few points of a down-closed P along the gradient at 0, 0 among them.
 
     For runs that end before their first step. It takes one gradient and a few values.

@@ -30,6 +30,7 @@ from drsub_fast.solvers.state import (
     STARTED,
     VALUE,
     K,
+    Tolerance,
     after_step,
     begin,
     close_run,
@@ -51,7 +52,9 @@ STEP_SIZES = {"open-loop": OPEN_LOOP, "exact": EXACT, "short": SHORT}
 FrankWolfeOptions = namedtuple("FrankWolfeOptions", "step_size tol scale")
 
 
-def frank_wolfe_options(tol: Any, max_iter: Any, step_size: str = "open-loop", curvature: Any = None) -> Any:
+def frank_wolfe_options(
+    tol: Tolerance, max_iter: int, step_size: str = "open-loop", curvature: ArrayLike | None = None
+) -> FrankWolfeOptions:
     """Options of the loop; for a stack with one curvature bound a problem."""
     scale = np.ones(1) if curvature is None else np.maximum(curvature, _LEAST_CURVATURE)
     return FrankWolfeOptions(STEP_SIZES[step_size], tol, scale)

@@ -317,7 +317,7 @@ def fully_corrective_frank_wolfe(
     *,
     x0: ArrayLike | None = None,
     max_iter: int = 1000,
-    tol: Any = None,
+    tol: float | None = None,
     lmo: Literal["auto", "highs", "kernel"] = "auto",
     callback: Callable[..., Any] | None = None,
     callback_every: int = 1,

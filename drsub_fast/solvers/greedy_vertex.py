@@ -7,7 +7,6 @@ many items: gains only fall, so each is computed anew only where the last one kn
 """
 
 import heapq
-from typing import Any
 
 import numpy as np
 import scipy
@@ -23,7 +22,7 @@ from drsub_fast.sets.knapsack import DisjointKnapsacks
 _WHOLE = 1e-9
 
 
-def greedy_vertex(f: Objective, P: FeasibleSet, upper: NDArray[np.float64]) -> Any:
+def greedy_vertex(f: Objective, P: FeasibleSet, upper: NDArray[np.float64]) -> NDArray[np.float64]:
     """A 0/1 point of a down-closed P below ``upper``, to which no further variable of positive slope was added.
 
     Where the time of the thread ends, it is the point so far.

@@ -103,7 +103,7 @@ CORRECTIVE: LocalSolver = LocalSolver(fully_corrective_frank_wolfe, FullyCorrect
 SPECTRAL = LocalSolver(partial(projected_gradient, step_size="spectral"), SpectralOptions, lambda n: (0, 0))
 
 
-def local_solver(f: Objective, P: FeasibleSet) -> Any:
+def local_solver(f: Objective, P: FeasibleSet) -> LocalSolver:
     """The `LocalSolver` that suits f and P."""
     corrective = isinstance(f, Quadratic) and f.n <= _CORRECTIVE_UP_TO
     return SPECTRAL if projects_by_kernel(P) and not corrective else CORRECTIVE
@@ -119,7 +119,7 @@ def starts_wanted(n_maxima: int) -> int:
     return math.ceil(0.5 + math.sqrt(0.25 + n_maxima * (n_maxima + 1) / _UNSEEN))
 
 
-def default_starts(n: int) -> Any:
+def default_starts(n: int) -> int:
     """Number of starts by size that are solved before more are thought of; a solve grows like n^3."""
     return 16 if n <= 100 else 8 if n <= 300 else 4
 
@@ -138,7 +138,7 @@ def multi_start(
     n_starts: int | None = None,
     seed: int = 0,
     max_iter: int = 1000,
-    tol: Any = None,
+    tol: float | None = None,
     lmo: Literal["auto", "highs", "kernel"] = "auto",
     n_jobs: int = 1,
     callback: Callable[..., Any] | None = None,
@@ -255,7 +255,9 @@ class _Starts:
         self.rows.points[len(costs) - len(extra) :] = np.reshape(extra, (len(extra), run.f.n))
         # The rise of f is counted from its value at the set's own start, in all solves.
         self.base = run.value_in_time(run.x, None) if options["tol"] is None else math.nan
-        self.stopped, self.error, self.begun, self.most = None, None, 0, most
+        self.stopped: Status | None = None
+        self.error: ValueError | None = None
+        self.begun, self.most = 0, most
         # Seconds as plain Python, by the loop as a whole.
         self.seconds = 0.0
 
@@ -274,7 +276,7 @@ class _Starts:
         """Appends starts from vertices of further costs."""
         *known, trace_value, trace_gap = self.rows
         joined = map(np.concatenate, zip(known, self._unsolved(costs), strict=True))
-        self.rows = Starts(*joined, trace_value, trace_gap)
+        self.rows = Starts._make([*joined, trace_value, trace_gap])
 
     def n_maxima(self):
         """Number of different points that the starts so far have led to."""
@@ -394,7 +396,7 @@ class _Starts:
 
     def _ahead(self):
         """Seconds of plain Python that the starts at hand still take, and at most with all that may follow."""
-        solved = np.count_nonzero(self.rows.codes != UNSOLVED)
+        solved = int(np.count_nonzero(self.rows.codes != UNSOLVED))
         pace = self.seconds / max(1, solved)
         return pace * (len(self.rows.codes) - solved), pace * (self.most - solved) if solved else math.inf
 
@@ -435,10 +437,10 @@ class _Starts:
             try:
                 with run.within_limit():
                     x0 = None if s == 0 else rows.points[s]
-                    if s and not given:
+                    if x0 is not None and not given:
                         x0[:] = run.P.lmo(cost, run.upper)
                         move_halfway.interpreted(rows, s)
-                if s and rows.codes[s] == NON_FINITE:
+                if x0 is not None and rows.codes[s] == NON_FINITE:
                     x0 *= 0.5
                 answer = self.local.solve(run.f, run.P, x0=x0, time_limit=left, **self.options)
             except ValueError as error:
@@ -470,7 +472,7 @@ class _Starts:
         """The best solved start."""
         solved, run, rows = self.solved(), self.run, self.rows
         if not solved.any():
-            raise self.error
+            raise self.error or ValueError("no start could be solved")
         best = int(rows.values.argmax())
         k, value, x = int(rows.counts[best, 0]), float(rows.values[best]), rows.points[best].copy()
         if run.into_bounds(x):

@@ -1,16 +1,17 @@
 """What the package knows of a method: one record, read by all who run methods or show their results."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache, wraps
-from inspect import signature
+from inspect import Signature, signature
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
 from numpy.typing import ArrayLike
 
 from drsub_fast._checks import one_of
+from drsub_fast.claims.gate import Promise
 from drsub_fast.objectives.base import Objective
-from drsub_fast.result import Status
+from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.base import FeasibleSet
 
 #: Names of the built-in methods, for type checkers: one's own is passed by its record, or by its name at run time.
@@ -53,7 +54,7 @@ class BatchOptions(Options, total=False):
 NEEDS = ("down-closed", "box", "projection")
 
 
-def no_workspace(n: int) -> Any:
+def no_workspace(n: int) -> tuple[int, int]:
     """(floats, integers) of workspace for n variables that a loop wants beside those of objective and set: none."""
     return 0, 0
 
@@ -102,17 +103,17 @@ class Method:
     second_phase: bool = False
     loop: Callable | None = None
     workspace: Callable = no_workspace
-    promise: Any = None
+    promise: Promise | Guarantee | None = None
     marker: str = "."
     colour: str = "black"
     claim: str = "none"
     about: str = ""
 
-    def __call__(self, f: Objective, P: FeasibleSet, **options: Any) -> Any:
+    def __call__(self, f: Objective, P: FeasibleSet, **options: Any) -> Result:
         return self.solve(f, P, **options)
 
     @property
-    def __signature__(self) -> Any:
+    def __signature__(self) -> Signature:
         return signature(self.solve)
 
     @property
@@ -121,11 +122,11 @@ class Method:
         return self.solve.__name__
 
     @property
-    def options(self) -> Any:
+    def options(self) -> tuple[str, ...]:
         """Names of its options, in order."""
         return option_names(self.solve)
 
-    def default(self, option: Any) -> Any:
+    def default(self, option: str) -> object:
         """Default of an option."""
         return signature(self.solve).parameters[option].default
 
@@ -146,12 +147,12 @@ def register_method(method: "Method") -> None:
 
 
 @cache  # a signature takes as long to read as a small start to solve
-def option_names(solver: Any) -> Any:
+def option_names(solver: Callable[..., object]) -> tuple[str, ...]:
     """Names of the options of a solver, in order; what comes after f and P."""
     return tuple(name for name, item in signature(solver).parameters.items() if item.kind is item.KEYWORD_ONLY)
 
 
-def check_options(options: Any, known: Any, method: Any) -> None:
+def check_options(options: Iterable[str], known: Collection[str], method: str) -> None:
     """Raise TypeError for an option that a method does not have, listing those that it has."""
     for name in options:
         if name not in known:

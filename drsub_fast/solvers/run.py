@@ -4,7 +4,7 @@ import logging
 import math
 from collections import namedtuple
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_function, as_real, one_of
-from drsub_fast.claims.gate import claims
+from drsub_fast.claims.gate import Promise, claims
 from drsub_fast.engine.clock import (
     OutOfTime,
     is_late,
@@ -35,12 +35,13 @@ from drsub_fast.engine.codes import (
     SOLVED,
     STALLED,
 )
-from drsub_fast.engine.jit import Interpreted, compiling, has_time
+from drsub_fast.engine.jit import Interpreted, Kernel, compiling, has_time
 from drsub_fast.engine.signatures import type_code
 from drsub_fast.engine.threads import one_blas_thread, progress_bar
 from drsub_fast.errors import OracleError
+from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.objectives.base import Objective, objective_size
-from drsub_fast.result import Certificate, Result, Status, Trace
+from drsub_fast.result import Certificate, Guarantee, Result, Status, Trace
 from drsub_fast.sets.base import ORACLES, FeasibleSet, set_size
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import early_point, require_finite_start, solver_upper, starting_point
@@ -60,6 +61,7 @@ from drsub_fast.solvers.state import (
     TOP_VALUE,
     VALUE,
     K,
+    Tolerance,
     as_tolerance,
     linear_bound,
     open_run,
@@ -99,26 +101,26 @@ class Run:
     the first step.
     """
 
-    began: Any
-    f: Any
-    max_iter: Any
-    tol: Any
+    began: float
+    f: Objective
+    max_iter: int
+    tol: Tolerance
     limit: float
-    deadline: Any
+    deadline: float | None
     last_moment: float | None
-    callback: Any
+    callback: Callable[[Progress], object] | None
     reported: int
-    callback_every: Any
+    callback_every: int
     progress: bool
     lmo: str
-    params: Any
-    upper: Any
-    x: Any
+    params: tuple[Any, ...]
+    upper: NDArray[np.float64]
+    x: NDArray[np.float64]
     from_zero: bool
     base: float | None
-    solver: Any
+    solver: HighsOracle | None
     compiled: bool
-    first_vertex: Any
+    first_vertex: NDArray[np.float64] | None
     floats: NDArray[np.float64]
     integers: NDArray[np.int64]
     trace_value: NDArray[np.float64]
@@ -165,12 +167,16 @@ class Run:
         middle = 0.5 * (self.P.start(self.upper) + self.x)
         return self.f.value(np.minimum(middle, self.upper))
 
-    def size(self, extra: Any = (0, 0)) -> Any:
+    def size(self, extra: tuple[int, int] = (0, 0)) -> tuple[int, int]:
         """Lengths of the flat arrays of this run; ``extra`` is what the loop itself wants at their ends."""
         return workspace_size(self.f, self.P, self.params, extra)
 
     def solve(
-        self, loop: Any, options: Any, finished: Status = Status.COMPLETED, extra: tuple[int, int] = (0, 0)
+        self,
+        loop: Kernel,
+        options: tuple[Any, ...],
+        finished: Status = Status.COMPLETED,
+        extra: tuple[int, int] = (0, 0),
     ) -> Status:
         """Runs the loop to its end; returns the status of the run, ``finished`` if it took all its steps."""
         if not (self.progress or self.f.uses_blas):  # contexts of nothing would take a microsecond
@@ -179,7 +185,7 @@ class Run:
         with self.blas_limit(), shown as bar:
             return self._solve(loop, options, finished, extra, bar)
 
-    def blas_limit(self) -> Any:
+    def blas_limit(self) -> AbstractContextManager[object]:
         """A context in which loops run: of one BLAS thread, if they call BLAS.
 
         Small products in several threads wait for the slowest: 100 steps of a softmax at n = 128 take 2.2 ms by one
@@ -273,7 +279,7 @@ class Run:
         k = int(self.integers[K])
         return seconds * (self.max_iter - k) / k if k else math.inf
 
-    def first_chunk(self, n_floats: Any, timed: Any) -> Any:
+    def first_chunk(self, n_floats: int, timed: bool) -> int:
         """Steps between two looks at the clock and the keyboard: about 50 ms of work."""
         if self.callback is not None:
             return self.callback_every
@@ -293,7 +299,7 @@ class Run:
         """Whether the callback asks to stop after an update."""
         x = x.copy()
         self.into_bounds(x)
-        return self.callback(Progress(self.reported, x, float(value), float(gap)))
+        return self.callback is not None and self.callback(Progress(self.reported, x, float(value), float(gap)))
 
     def _report_last(self):
         """Calls the callback after the last update, which ends a loop before Python looks; CALLBACK if it says stop."""
@@ -345,11 +351,11 @@ class Run:
         with self.within_limit():
             return function(*arguments)
 
-    def time_left(self) -> Any:
+    def time_left(self) -> float | None:
         """Seconds until the time limit, at least 0; None without one."""
         return None if self.deadline is None else max(0.0, self.deadline - now())
 
-    def result(self, method: Any, status: Any, promise: Any, returns_best: bool = False) -> Any:
+    def result(self, method: str, status: Status, promise: Promise | Guarantee, returns_best: bool = False) -> Result:
         """Packages what the loop left behind; ``promise`` is that of a run that takes all its steps."""
         if (is_limited() or self.deadline is not None) and not is_late():
             with untimed():
@@ -421,7 +427,7 @@ class Run:
         self.from_zero = False
         return (point, its_value) if its_value > value else (x, value)
 
-    def value_in_time(self, x: Any, known: float | None) -> float:
+    def value_in_time(self, x: NDArray[np.float64], known: float | None) -> float:
         """f(x) from scratch, or where the time is over, what the loop knows it to be; None is nothing."""
         try:
             return self._call(self.f.value, x)
@@ -437,13 +443,15 @@ class Run:
         return self.floats[start : start + self.f.n]
 
 
-def bound_from_zero(f: Objective, upper: Any, trace_value: Any, trace_gap: Any) -> float:
+def bound_from_zero(
+    f: Objective, upper: NDArray[np.float64], trace_value: NDArray[np.float64], trace_gap: NDArray[np.float64]
+) -> float:
     """`linear_bound` of the traces of a run from 0, if f is known to be DR-submodular; else infinity."""
     bound = float(linear_bound.interpreted(trace_value, trace_gap))
     return bound if bound < math.inf and f.dr_submodular_on(upper) else math.inf
 
 
-def workspace_size(f: Objective, P: FeasibleSet, params: Any, extra: Any) -> Any:
+def workspace_size(f: Objective, P: FeasibleSet, params: tuple[Any, ...], extra: tuple[int, int]) -> tuple[int, int]:
     """Lengths of the flat arrays of a run on f and P, the set's parameters being ``params``."""
     floats, integers, _ = objective_kind(f)
     set_floats, set_integers, _ = set_kind(P, params)
@@ -464,7 +472,7 @@ def _aligned(n):
     return floats[first : first + n]
 
 
-def next_chunk(chunk: Any, steps: Any, seconds: Any, left: Any) -> Any:
+def next_chunk(chunk: int, steps: int, seconds: float, left: float | None) -> int:
     """Steps until the next look at the clock: 5 ms of work or half the time that is left, by the pace of the last.
 
     It decides when the clock is looked at, never what is computed.
@@ -474,15 +482,15 @@ def next_chunk(chunk: Any, steps: Any, seconds: Any, left: Any) -> Any:
     return max(1, min(4 * chunk, int(wait * pace)))
 
 
-def objective_kind(f: Objective) -> Any:
+def objective_kind(f: Objective) -> tuple[int, int, int | None]:
     """Workspace of an objective and the type of its parameters, kept on the object: (floats, integers, type)."""
     kind = f.__dict__.get("_kind")
     if kind is None:
-        kind = f._kind = (*objective_size.twin(f.params), type_code(f.params) if f.compiled else None)
+        kind = vars(f)["_kind"] = (*objective_size.twin(f.params), type_code(f.params) if f.compiled else None)
     return kind
 
 
-def set_kind(P: FeasibleSet, params: Any) -> Any:
+def set_kind(P: FeasibleSet, params: tuple[Any, ...]) -> tuple[int, int, int]:
     """The same of a set for these parameters."""
     kinds = P.__dict__.setdefault("_kinds", {})
     mode = getattr(params, "mode", 0)

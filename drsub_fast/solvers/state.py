@@ -24,7 +24,6 @@ objectives given as Python callables, as plain Python. Beside its mathematics a 
 
 import math
 from collections import namedtuple
-from typing import Any
 
 from drsub_fast._checks import as_real
 from drsub_fast.engine.codes import NEEDS_SOLVER, OK
@@ -69,7 +68,7 @@ _ORACLE_TOL = 1e-9
 _ROUNDING = 1e-9
 
 
-def as_tolerance(tol: Any) -> Any:
+def as_tolerance(tol: float | None) -> Tolerance:
     """What ``tol`` means, a number or None.
 
     A number is a gap in units of f. None is 1e-6 of the scale of f, by which is meant the most that a value met in the

@@ -35,7 +35,7 @@ TWO_PHASE = Promise(
 _ONE_PHASE = Guarantee(None, "none: f is finite nowhere in what the answer leaves of the set for a second phase")
 
 
-def subroutines() -> Any:
+def subroutines() -> tuple[str, ...]:
     """Names of the methods that may solve a phase."""
     return tuple(sorted(name for name, method in METHODS.items() if method.is_local))
 
