@@ -115,7 +115,7 @@ def _softmax(rng, region):
         value,
         gradient,
         lambda y: 1.0 + np.abs(value(y)) + condition(y),
-        loss=lambda y: 1e-15 * np.linalg.cond(matrix(y)),
+        loss=lambda y: 1e-15 * np.linalg.cond(matrix(y)) + 2e-15 * np.abs(L).max(),
     )
 
 
