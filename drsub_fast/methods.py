@@ -165,7 +165,7 @@ def method_names() -> tuple[str, ...]:
     return "auto", _PROOF, *METHODS
 
 
-def options_of(method: Any, subroutine: Any = None) -> Any:
+def options_of(method: str | Method, subroutine: str | Callable[..., Any] | None = None) -> tuple[str, ...]:
     """Names of the options of a method, those of its subroutine included; "auto" passes on those of multi-start."""
     if method == _PROOF:
         return tuple(name for name in option_names(global_maximum) if name != "method")

@@ -22,13 +22,14 @@ Measured, distance from the best set in log det, medians of ten kernels, best 4 
 """
 
 from contextlib import nullcontext
-from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
+from drsub_fast.discrete.packing import Packing
 from drsub_fast.engine.threads import one_blas_thread
+from drsub_fast.objectives.similarity import ItemKernel
 
 #: Multiplications that the steps may take: about 2 s.
 _WORK = 2e10
@@ -43,7 +44,9 @@ _ONE_THREAD_UP_TO = 800
 _SEARCH = 10
 
 
-def log_det_bound(kernel: Any, family: Any, size: int | None = None, start: ArrayLike | None = None) -> Any:
+def log_det_bound(
+    kernel: ItemKernel, family: Packing, size: int | None = None, start: ArrayLike | None = None
+) -> float:
     """The least of the bounds of the module on the value of every set that is allowed.
 
     Parameters
@@ -75,7 +78,7 @@ def _least_bound(kernel, family, size, start, k, P):
     return float(min(bounds))
 
 
-def hadamard_bound(kernel: Any, family: Any, size: Any = None) -> Any:
+def hadamard_bound(kernel: ItemKernel, family: Packing, size: int | None = None) -> float:
     """Hadamard's bound; the constraint counts where no size is given."""
     k = family.most if size is None else size
     diagonal = np.where(family.allowed, kernel.diagonal, 0.0)

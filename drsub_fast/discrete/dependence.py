@@ -9,9 +9,8 @@ It is the rule for the kernel whose rows and columns are divided by sqrt(L_ii), 
 make no difference. Gains only fall: what is dependent stays so.
 """
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 #: The parts: of a greedy choice that may end before; of one that must reach a number of items, and of single moves; and
 #: of values, below which log det is -inf.
@@ -21,6 +20,6 @@ DEPENDENT, NEARLY_SINGULAR, SINGULAR = 1e-10, 1e-13, 1e-14
 TINY = 1e-290
 
 
-def gain_floor(diagonal: Any, part: float) -> Any:
+def gain_floor(diagonal: NDArray[np.float64], part: float) -> NDArray[np.float64]:
     """The squared gains up to which the items of these L_ii count as dependent, shape of ``diagonal``."""
     return np.maximum(part * diagonal, TINY)

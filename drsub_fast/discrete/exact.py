@@ -7,18 +7,21 @@ swaps found.
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast.discrete.bounds import log_det_bound
 from drsub_fast.discrete.dependence import SINGULAR, gain_floor
 from drsub_fast.discrete.greedy import as_item_kernel, choose, described
 from drsub_fast.discrete.item_set import MapResult, log_det
-from drsub_fast.discrete.packing import as_packing
+from drsub_fast.discrete.packing import Packing, as_packing
 from drsub_fast.discrete.swaps import improve_by_moves
 from drsub_fast.engine.clock import OutOfTime, require_time
+from drsub_fast.objectives.similarity import ItemKernel
+from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.result import Certificate
+from drsub_fast.sets.base import FeasibleSet
 
 #: Most items: their 2^24 sets would take minutes where no bound cuts any off.
 MOST_ITEMS = 24
@@ -27,14 +30,14 @@ _BETTER = 1e-12
 
 
 def exact_map(
-    L: Any = None,
-    constraint: Any = None,
+    L: ArrayLike | Softmax | None = None,
+    constraint: int | FeasibleSet | None = None,
     *,
-    features: Any = None,
-    quality: Any = None,
-    size: Any = None,
+    features: ArrayLike | None = None,
+    quality: ArrayLike | None = None,
+    size: int | None = None,
     similarity: str = "cosine",
-    gamma: Any = None,
+    gamma: float | None = None,
 ) -> MapResult:
     """The set of largest log det L_SS among all that are allowed, by branch and bound, of at most 24 items.
 
@@ -67,7 +70,7 @@ def exact_map(
     return exact_set(kernel, as_packing(constraint, kernel.n, size), size)
 
 
-def exact_set(kernel: Any, family: Any, size: Any) -> Any:
+def exact_set(kernel: ItemKernel, family: Packing, size: int | None) -> NDArray[np.int64]:
     """`exact_map` for arguments that are checked."""
     try:
         start = improve_by_moves(kernel, family, choose(kernel, family, size)[0], size)

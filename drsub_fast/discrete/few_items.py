@@ -2,10 +2,12 @@
 
 import math
 import threading
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_count, as_vector
 from drsub_fast.discrete.choice import (
@@ -23,6 +25,7 @@ from drsub_fast.discrete.choice import (
 )  # fmt: skip
 from drsub_fast.discrete.dependence import DEPENDENT, NEARLY_SINGULAR
 from drsub_fast.objectives.softmax import Softmax
+from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.partition import PartitionMatroid
 
 #: Most items with features that one call chooses from; matrices are never too large. Time over that of the choice in
@@ -50,16 +53,23 @@ def at_most(full: bool) -> Rule:
 class Chosen(NamedTuple):
     """A choice: items and gains in order, log det, how many are independent, why it ended, and L_ii of all items."""
 
-    items: Any
-    gains: Any
+    items: NDArray[np.int64]
+    gains: NDArray[np.float64]
     value: float
     independent: int
     reason: int
-    diagonal: Any
+    diagonal: NDArray[np.float64]
 
 
 def choose_few(
-    L: Any, features: Any, quality: Any, similarity: Any, gamma: Any, constraint: Any, size: Any, full: bool
+    L: ArrayLike | Softmax | None,
+    features: ArrayLike | None,
+    quality: ArrayLike | None,
+    similarity: str,
+    gamma: float | None,
+    constraint: int | FeasibleSet | None,
+    size: int | None,
+    full: bool,
 ) -> Chosen | None:
     """The greedy choice for the arguments of `greedy_map`, or None where one kernel call does not make it.
 
@@ -121,7 +131,7 @@ def _is_at_hand(data):
     return flags is not None and flags.forc and flags.aligned and flags.writeable
 
 
-def as_rows(data: Any, name: str, is_symmetric: bool = False) -> Any:
+def as_rows(data: ArrayLike, name: str, is_symmetric: bool = False) -> NDArray[np.float64]:
     """A matrix as compiled code reads it: the caller's own array where it is one; entries of that are unchecked."""
     if type(data) is not np.ndarray or data.dtype != np.float64 or data.ndim != 2:
         return as_array(data, name, 2)
@@ -130,7 +140,7 @@ def as_rows(data: Any, name: str, is_symmetric: bool = False) -> Any:
     return np.require(data, requirements=("C", "A", "W"))
 
 
-def as_quality(quality: Any, n: int) -> Any:
+def as_quality(quality: ArrayLike | None, n: int) -> NDArray[np.float64]:
     """Qualities as compiled code reads them; none where they are 1. Entries of an array of float64 are unchecked."""
     if quality is None:
         return NO_QUALITY
@@ -158,7 +168,9 @@ def new_choices(count: int, size: int, n: int) -> Choices:
 _FAMILY = "users"
 
 
-def run_choices(users: Users, first: Any, last: Any, rule: Rule, choices: Choices, ahead: float = 0.0) -> Any:
+def run_choices(
+    users: Users, first: NDArray[np.int64], last: NDArray[np.int64], rule: Rule, choices: Choices, ahead: float = 0.0
+) -> Callable[..., object]:
     """Chooses for the users of the rows first[b] .. last[b] - 1, by what is returned: compiled code or not.
 
     ``ahead`` are the processor seconds of plain Python that are to come.

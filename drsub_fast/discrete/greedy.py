@@ -25,17 +25,17 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
 from drsub_fast._checks import as_flag
 from drsub_fast.discrete.bounds import hadamard_bound
 from drsub_fast.discrete.choice import FULL, INDEFINITE, MATRIX, NO_GAIN, RANK, Users
 from drsub_fast.discrete.dependence import DEPENDENT, NEARLY_SINGULAR, gain_floor
-from drsub_fast.discrete.few_items import EXACTLY, NO_LABELS, NO_QUALITY, at_most, choose_few, choose_from
+from drsub_fast.discrete.few_items import EXACTLY, NO_LABELS, NO_QUALITY, Chosen, at_most, choose_few, choose_from
 from drsub_fast.discrete.item_set import MapResult, gains_in_order
-from drsub_fast.discrete.packing import as_packing
-from drsub_fast.objectives.similarity import as_features, as_kernel_matrix
+from drsub_fast.discrete.packing import Packing, as_packing
+from drsub_fast.objectives.similarity import ItemKernel, as_features, as_kernel_matrix
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.result import Certificate
 from drsub_fast.sets.base import FeasibleSet
@@ -155,8 +155,14 @@ class _Active:
 
 
 def greedy_choice(
-    kernel: Any, family: Any, most: Any, least: Any, floor: Any, load: Any = None, weight: Any = None
-) -> Any:
+    kernel: ItemKernel,
+    family: Packing,
+    most: int,
+    least: float,
+    floor: NDArray[np.float64] | float,
+    load: NDArray[np.float64] | None = None,
+    weight: NDArray[np.float64] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.float64], str]:
     """(items, squared gains, reason): at most ``most`` items while their squared gain is above ``least``.
 
     None of a squared gain up to its ``floor``. By gain, or by gain per ``weight``. ``load`` is what other items have
@@ -189,7 +195,7 @@ def _require_psd(kernel, active):
         )
 
 
-def exactly(kernel: Any, family: Any, size: Any) -> Any:
+def exactly(kernel: ItemKernel, family: Packing, size: int) -> tuple[NDArray[np.int64], str]:
     """(items, message): ``size`` items by greedy choice; past the rank of the kernel, anew among the rest.
 
     Where the choice ends in a smaller set that nothing fits beside, any set of the size.
@@ -219,8 +225,12 @@ def size_message(size: int, independent: int) -> str:
 
 
 def as_item_kernel(
-    L: Any, features: Any = None, quality: Any = None, similarity: str = "cosine", gamma: Any = None
-) -> Any:
+    L: ArrayLike | Softmax | None,
+    features: ArrayLike | None = None,
+    quality: ArrayLike | None = None,
+    similarity: str = "cosine",
+    gamma: float | None = None,
+) -> ItemKernel:
     """The kernel of the arguments that the choice of items takes.
 
     Raises
@@ -242,7 +252,7 @@ def as_item_kernel(
 
 
 def greedy_map(
-    L: Any = None,
+    L: ArrayLike | Softmax | None = None,
     constraint: int | FeasibleSet | None = None,
     *,
     features: ArrayLike | None = None,
@@ -322,7 +332,7 @@ def _result_of(few, constraint, size):
     return MapResult(few.items, few.value, few.gains, few.items, bound, message)
 
 
-def few_message(few: Any, size: int | None) -> str:
+def few_message(few: Chosen, size: int | None) -> str:
     """Why a choice by one kernel call ended."""
     return _MESSAGES[few.reason] if size is None else size_message(size, few.independent)
 
@@ -333,7 +343,9 @@ def _hadamard_later(diagonal, family, size, value):
     return Certificate(math.inf, lambda: max(hadamard_bound(kernel, family(), size), value))
 
 
-def choose(kernel: Any, family: Any, size: Any = None, full: bool = False) -> Any:
+def choose(
+    kernel: ItemKernel, family: Packing, size: int | None = None, full: bool = False
+) -> tuple[NDArray[np.int64], str]:
     """(items, message) of the greedy choice; under weights that differ, the better of two."""
     few = _of_matrix(kernel, family, size, full)
     if few is not None:
@@ -364,9 +376,14 @@ def _of_matrix(kernel, family, size, full):
 
 
 def described(
-    kernel: Any, family: Any, items: Any, size: Any, message: Any, certificate: Certificate | None = None,
-    gains: Any = None,
-) -> dict[str, Any]:  # fmt: skip
+    kernel: ItemKernel,
+    family: Packing,
+    items: NDArray[np.int64],
+    size: int | None,
+    message: str,
+    certificate: Certificate | None = None,
+    gains: NDArray[np.float64] | None = None,
+) -> dict[str, Any]:
     """Value, gains, certificate (by Hadamard's bound if not given) and message of a set, in the order given."""
     gains = gains_in_order(kernel, items) if gains is None else gains
     value = float(gains.sum())

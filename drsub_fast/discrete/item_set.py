@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from drsub_fast._records import Record
 from drsub_fast.claims.gate import least_bound
 from drsub_fast.discrete.dependence import SINGULAR, TINY, gain_floor
+from drsub_fast.objectives.similarity import ItemKernel
 from drsub_fast.result import Certificate
 
 
@@ -79,12 +80,12 @@ class MapResult(Record):
 _DOUBTFUL = 1e-6
 
 
-def log_det(kernel: Any, items: Any) -> float:
+def log_det(kernel: ItemKernel, items: NDArray[np.int64]) -> float:
     """log det of the kernel's block of some items; 0 for none, -inf for a singular block."""
     return float(gains_in_order(kernel, items).sum())
 
 
-def gains_in_order(kernel: Any, items: Any) -> NDArray[np.float64]:
+def gains_in_order(kernel: ItemKernel, items: NDArray[np.int64]) -> NDArray[np.float64]:
     """What each item adds to log det when it joins those before it; -inf where it is dependent on them."""
     block = kernel.block(items, items)
     try:
@@ -101,7 +102,7 @@ def gains_in_order(kernel: Any, items: Any) -> NDArray[np.float64]:
         return np.log(np.where(pivots > least, pivots, 0.0))
 
 
-def by_gain(kernel: Any, items: Any) -> NDArray[np.int64]:
+def by_gain(kernel: ItemKernel, items: NDArray[np.int64]) -> NDArray[np.int64]:
     """The items of a set in the order of a greedy choice among them."""
     return items[_eliminated(kernel.block(items, items), by_gain=True)[0]]
 

@@ -142,15 +142,15 @@ def nearest_psd(L: ArrayLike) -> NDArray[np.float64]:
 
 
 def map_dpp(
-    L: Any = None,
+    L: ArrayLike | Softmax | None = None,
     constraint: int | FeasibleSet | None = None,
     method: str = "auto",
     *,
-    features: Any = None,
-    quality: Any = None,
+    features: ArrayLike | None = None,
+    quality: ArrayLike | None = None,
     size: int | None = None,
     similarity: str = "cosine",
-    gamma: Any = None,
+    gamma: float | None = None,
     improve: bool = True,
     rounding: Literal["auto", "pipage", "threshold", "randomized"] = "auto",
     time_limit: float | None = None,

@@ -10,14 +10,13 @@ Three ways, by what a move costs:
   first of each kind is evaluated.
 """
 
-from typing import Any
-
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from drsub_fast.discrete.greedy import as_item_kernel
 from drsub_fast.discrete.item_set import log_det
+from drsub_fast.discrete.packing import Packing
 from drsub_fast.discrete.set_function import compiled_for, indicator, sparse_row
 from drsub_fast.discrete.swaps import improve_by_moves, resized
 from drsub_fast.engine.clock import require_time
@@ -37,7 +36,7 @@ class Evaluations:
         self.f, self.n_values = f, 0
         self.kernel = as_item_kernel(f) if isinstance(f, Softmax) and f.unit_box else None
 
-    def set_value(self, items: Any) -> Any:
+    def set_value(self, items: NDArray[np.int64]) -> float:
         """f at the 0/1 vector of a set; -inf for items of a kernel that count as dependent."""
         self.n_values += 1
         if self.kernel is not None:
@@ -46,18 +45,18 @@ class Evaluations:
             return self.f.set_value(items)
         return self.value(indicator(items, self.f.n))
 
-    def value_and_gradient(self, x: Any) -> Any:
+    def value_and_gradient(self, x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         require_time()
         self.n_values += 1
         value, grad = self.f.value_and_gradient(x)
         return (-np.inf if np.isnan(value) else value), grad
 
-    def value(self, x: Any) -> Any:
+    def value(self, x: NDArray[np.float64]) -> float:
         return self.value_and_gradient(x)[0]
 
 
 def improved(
-    g: Evaluations, family: Any, items: NDArray[np.int64], size: int | None = None, exchanges: bool = True
+    g: Evaluations, family: Packing, items: NDArray[np.int64], size: int | None = None, exchanges: bool = True
 ) -> NDArray[np.int64]:
     """A set that no single move betters, of exactly ``size`` items if that is given.
 

@@ -6,11 +6,12 @@ matroid, a row a node for a matching, a row of weights for a knapsack, the rows 
 rows; a row that nothing can overload is left out, so that a mere number of items costs nothing.
 """
 
+from collections.abc import Sequence
 from copy import copy
-from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from drsub_fast._checks import as_count
 from drsub_fast.errors import UnsupportedError
@@ -48,7 +49,14 @@ class Packing:
     #: The set that this is the family of; None for a mere number of items.
     P = None
 
-    def __init__(self, rows: Any, weights: Any, capacity: Any, upper: Any, most: Any = None) -> None:
+    def __init__(
+        self,
+        rows: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        capacity: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        most: int | None = None,
+    ) -> None:
         self.n = upper.size
         self.allowed = upper >= 1.0 - 1e-9
         if rows.shape[1]:
@@ -89,7 +97,7 @@ class Packing:
         used = self.weights[self.allowed][self.rows[self.allowed] < self.capacity.size - 1]
         return bool(used.size and used.max() > used.min())
 
-    def relative_weight(self) -> Any:
+    def relative_weight(self) -> NDArray[np.float64]:
         """The parts of the capacities that each item uses, summed; the largest is 1, and the least 1e-9."""
         parts = np.where(self.allowed, self._parts(slice(None)).sum(axis=1), 0.0)
         return np.clip(parts / (parts.max(initial=0.0) or 1.0), 1e-9, 1.0)
@@ -99,35 +107,35 @@ class Packing:
         weights, capacity = self.weights[items], self.capacity[self.rows[items]]
         return np.divide(weights, capacity, out=np.zeros(weights.shape), where=capacity >= weights.clip(1e-300))
 
-    def without(self, items: Any) -> Any:
+    def without(self, items: NDArray[np.int64]) -> "Packing":
         """The family on the other items; the rows are shared."""
         other = copy(self)
         other.allowed = self.allowed.copy()
         other.allowed[items] = False
         return other
 
-    def no_load(self) -> Any:
+    def no_load(self) -> NDArray[np.float64]:
         """Loads of the empty set."""
         return np.zeros(self.capacity.size)
 
-    def load(self, items: Any) -> Any:
+    def load(self, items: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Loads of a set, shape (n_rows + 1,)."""
         items = np.asarray(items, dtype=np.int64)
         loads = np.bincount(self.rows[items].ravel(), self.weights[items].ravel(), minlength=self.capacity.size)
         return loads.astype(np.float64)  # those of no item come as whole numbers, to which parts would not be added
 
-    def add(self, load: Any, item: Any, sign: float = 1.0) -> None:
+    def add(self, load: NDArray[np.float64], item: int, sign: float = 1.0) -> None:
         """Brings the loads up to date when an item joins (or, with sign -1, leaves)."""
         if self.is_count:
             return
         np.add.at(load, self.rows[item], sign * self.weights[item])
 
-    def fit(self, load: Any, items: Any) -> bool:
+    def fit(self, load: NDArray[np.float64], items: NDArray[np.int64]) -> bool:
         """Whether each of some items fits beside the loads."""
         rows = self.rows[items]
         return (load[rows] + self.weights[items] <= self.capacity[rows]).all(axis=1)
 
-    def some(self, size: Any) -> Any:
+    def some(self, size: int) -> NDArray[np.int64]:
         """Any set of ``size`` items: the lightest that fit one after the other, or a vertex of the set.
 
         Raises
@@ -178,7 +186,7 @@ def _with_rounding(rows, weights, capacity):
     return np.where(whole, np.floor(capacity + np.minimum(_SLACK * capacity, 1e-6)), capacity + slack)
 
 
-def as_packing(constraint: Any, n: int, size: int | None = None) -> Any:
+def as_packing(constraint: int | FeasibleSet | None, n: int, size: int | None = None) -> Packing:
     """The family of a constraint: a number of items, a down-closed set, or None.
 
     Parameters
@@ -253,21 +261,21 @@ class ByMembership(Packing):
         self.most = int(self.allowed.sum())
 
     @property
-    def is_count(self) -> Any:
+    def is_count(self) -> bool:
         return False
 
-    def no_load(self) -> Any:
+    def no_load(self) -> NDArray[np.float64]:
         return np.zeros(self.n)
 
-    def load(self, items: Any) -> Any:
+    def load(self, items: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         load = self.no_load()
         load[np.asarray(items, dtype=np.int64)] = 1.0
         return load
 
-    def add(self, load: Any, item: Any, sign: float = 1.0) -> None:
+    def add(self, load: NDArray[np.float64], item: int, sign: float = 1.0) -> None:
         load[item] += sign
 
-    def fit(self, load: Any, items: Any) -> Any:
+    def fit(self, load: NDArray[np.float64], items: NDArray[np.int64]) -> NDArray[np.bool_]:
         fits = np.zeros(len(items), bool)
         for place, item in enumerate(items):
             load[item] += 1.0

@@ -11,11 +11,13 @@ even edges. Items of nested sets move in pairs within the innermost sets first; 
 to the set around.
 """
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
+from drsub_fast.discrete.moves import Evaluations
 from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.sets.base import FeasibleSet
@@ -40,7 +42,11 @@ def can_pipage(P: FeasibleSet) -> bool:
     return isinstance(P, (Box, DisjointKnapsacks, MatchingPolytope, LaminarMatroid))
 
 
-def pipage(P: FeasibleSet, x: Any, choose: Any) -> Any:
+def pipage(
+    P: FeasibleSet,
+    x: NDArray[np.float64],
+    choose: Callable[[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64], float, float], bool],
+) -> NDArray[np.float64]:
     """A 0/1 point of P from x in P.
 
     ``choose(x, items, direction, room_up, room_down)`` says of every line from x, along ``direction`` at ``items``,
@@ -78,10 +84,17 @@ class BetterEnd:
     #: Whether f is no less at the end than at x.
     keeps = False
 
-    def __init__(self, g: Any) -> None:
+    def __init__(self, g: Evaluations) -> None:
         self.g = g
 
-    def __call__(self, x: Any, items: Any, direction: Any, room_up: float, room_down: float) -> bool:
+    def __call__(
+        self,
+        x: NDArray[np.float64],
+        items: NDArray[np.int64],
+        direction: NDArray[np.float64],
+        room_up: float,
+        room_down: float,
+    ) -> bool:
         here, values = x[items], []
         for step in (room_up, -room_down):
             _move(x, items, direction, step)
@@ -95,10 +108,17 @@ class RisingEnd:
 
     keeps = True
 
-    def __init__(self, g: Any) -> None:
+    def __init__(self, g: Evaluations) -> None:
         self.g = g
 
-    def __call__(self, x: Any, items: Any, direction: Any, room_up: float, room_down: float) -> bool:
+    def __call__(
+        self,
+        x: NDArray[np.float64],
+        items: NDArray[np.int64],
+        direction: NDArray[np.float64],
+        room_up: float,
+        room_down: float,
+    ) -> bool:
         if room_up == 0.0 or room_down == 0.0:
             return bool(room_down == 0.0)
         return bool(self.g.value_and_gradient(x)[1][items] @ direction >= 0.0)
@@ -110,7 +130,14 @@ class RandomEnd:
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
 
-    def __call__(self, x: Any, items: Any, direction: Any, room_up: float, room_down: float) -> bool:
+    def __call__(
+        self,
+        x: NDArray[np.float64],
+        items: NDArray[np.int64],
+        direction: NDArray[np.float64],
+        room_up: float,
+        room_down: float,
+    ) -> bool:
         return self.rng.random() * (room_up + room_down) < room_down
 
 

@@ -88,7 +88,7 @@ class ItemSelector:
     gains_: NDArray[np.float64]
     value_: float
     message_: str
-    n_features_in_: Any
+    n_features_in_: int
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class ItemSelector:
         self.epsilon = epsilon
         self.seed = seed
 
-    def fit(self, X: Any, y: Any = None, *, quality: ArrayLike | None = None) -> Any:
+    def fit(self, X: Any, y: object = None, *, quality: ArrayLike | None = None) -> "ItemSelector":
         """Chooses rows of X, shape (n, r); returns the selector. ``quality`` counts instead of the parameter.
 
         Raises
@@ -183,7 +183,7 @@ class ItemSelector:
 
         return pandas.DataFrame(chosen, columns=self.get_feature_names_out())
 
-    def set_output(self, *, transform: Literal["default", "pandas"] | None = None) -> Any:
+    def set_output(self, *, transform: Literal["default", "pandas"] | None = None) -> "ItemSelector":
         """Whether `transform` makes data frames of arrays too; returns the selector. Frames always give frames."""
         if transform is not None:
             self._sklearn_output_config = {"transform": one_of(transform, "transform", ("default", "pandas"))}
@@ -197,7 +197,7 @@ class ItemSelector:
             own = get_config()["transform_output"]
         return own
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """The names of the columns, which stay: of the frame that was fitted, else x0, x1, ..
 
         Raises
@@ -220,7 +220,7 @@ class ItemSelector:
         if not hasattr(self, "ranking_"):
             raise _not_fitted(f"this {type(self).__name__} is not fitted yet: call fit(X) first")
 
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: object = None) -> Any:
         """`fit`, then `transform`."""
         return self.fit(X, y).transform(X)
 
@@ -266,11 +266,11 @@ class ItemSelector:
             raise ValueError(f"X has {X.shape[1]} features, but {self.n_features_in_} were fitted")
         return X
 
-    def get_params(self, deep: bool = True) -> Any:
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name."""
         return {name: getattr(self, name) for name in _parameter_names(type(self))}
 
-    def set_params(self, **params: Any) -> Any:
+    def set_params(self, **params: object) -> "ItemSelector":
         """Sets parameters by name; returns the selector.
 
         Raises

@@ -10,12 +10,14 @@
 - any other objective, or a Python function of a list of items: a difference of two values.
 """
 
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from drsub_fast._checks import as_count
 from drsub_fast.discrete.dependence import NEARLY_SINGULAR, gain_floor
@@ -42,19 +44,19 @@ class SetFunction:
         Gains and values computed so far.
     """
 
-    def clear(self) -> Any:
+    def clear(self) -> None:
         """Begins anew with the empty set."""
         raise NotImplementedError
 
-    def gains(self, items: Any) -> Any:
+    def gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
         """F(S + i) - F(S) for some items outside the current set, shape (len(items),)."""
         raise NotImplementedError
 
-    def add(self, item: Any, gain: Any) -> Any:
+    def add(self, item: int, gain: float) -> None:
         """The item joins; ``gain`` is what `gains` said of it at the current set."""
         raise NotImplementedError
 
-    def last_gains(self, items: Any) -> Any:
+    def last_gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
         """F(N) - F(N - i) for some items, N being all of them."""
         raise NotImplementedError
 
@@ -69,7 +71,7 @@ def _gain_above(W, item, cover):
     return total
 
 
-def compiled_for(W: Any, row_kernel: Kernel, arguments: tuple[Any, ...]) -> tuple[Any, Any]:
+def compiled_for(W: NDArray[np.float64] | csr_array, row_kernel: Kernel, arguments: tuple[Any, ...]) -> tuple[Any, Any]:
     """(compiled code over a row of W or None, a context in which numpy's time in its place counts towards compiling).
 
     A row of 5000 takes numpy 13 us in three passes, the kernel `_gain_above` 3.
@@ -80,7 +82,7 @@ def compiled_for(W: Any, row_kernel: Kernel, arguments: tuple[Any, ...]) -> tupl
     return (None, run.counted) if isinstance(run, Interpreted) else (run, nullcontext)
 
 
-def sparse_row(W: Any, item: int) -> Any:
+def sparse_row(W: csr_array, item: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """(columns, weights) of a row of a sparse matrix by rows."""
     own = slice(W.indptr[item], W.indptr[item + 1])
     return W.indices[own], W.data[own]
@@ -103,7 +105,7 @@ class MaximaFunction(SetFunction):
         self.cover = np.zeros(self.W.shape[1])
         self.is_empty = True
 
-    def gains(self, items: Any) -> Any:
+    def gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
         self.n_values += len(items)
         if self.is_empty and len(items) == self.n:
             return self.linear + np.asarray(self.W.sum(axis=1)).ravel()
@@ -119,7 +121,7 @@ class MaximaFunction(SetFunction):
         trial = np.subtract(self.W[item], self.cover, out=self.trial)
         return self.linear[item] + np.maximum(trial, 0.0, out=trial).sum()
 
-    def add(self, item: Any, gain: Any) -> None:
+    def add(self, item: int, gain: float) -> None:
         self.is_empty = False
         self.value += gain
         if self.sparse:
@@ -128,7 +130,7 @@ class MaximaFunction(SetFunction):
         else:
             np.maximum(self.cover, self.W[item], out=self.cover)
 
-    def last_gains(self, items: Any) -> Any:
+    def last_gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
         return self.f.gradient(np.ones(self.n))[items]
 
 
@@ -148,14 +150,14 @@ class GradientFunction(SetFunction):
         self.value, self.all_gains = self.f.value_and_gradient(self.x)
         require_number(self.value, np.flatnonzero(self.x))
 
-    def gains(self, items: Any) -> Any:
+    def gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
         return self.all_gains[items]
 
-    def add(self, item: Any, gain: Any) -> None:
+    def add(self, item: int, gain: float) -> None:
         self.x[item] = 1.0
         self._evaluate()
 
-    def last_gains(self, items: Any) -> Any:
+    def last_gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
         return self.f.gradient(np.ones(self.n))[items]
 
 
@@ -171,13 +173,13 @@ class DeterminantFunction(SetFunction):
         self.value, self.C = 0.0, np.zeros((0, self.n))
         self.squared = self.kernel.diagonal.copy()
 
-    def gains(self, items: Any) -> Any:
+    def gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
         self.n_values += len(items)
         squared, floor = self.squared[items], self.floor[items]
         with np.errstate(divide="ignore"):
             return np.log(np.where(squared > floor, squared, 0.0))
 
-    def add(self, item: Any, gain: Any) -> None:
+    def add(self, item: int, gain: float) -> None:
         self.value += gain
         if self.squared[item] > self.floor[item]:
             row = self.kernel.row(int(item), self.kernel.part(None)) - self.C[:, item] @ self.C
@@ -189,7 +191,7 @@ class DeterminantFunction(SetFunction):
 class OracleFunction(SetFunction):
     """F by a Python function of a sorted list of items; ``lowest``: what else than a finite number it may be."""
 
-    def __init__(self, function: Any, n: int, lowest: float = 0.0) -> None:
+    def __init__(self, function: Callable[[list[int]], float], n: int, lowest: float = 0.0) -> None:
         self.function, self.n, self.lowest, self.n_values = function, n, lowest, 0
         self.clear()
 
@@ -204,27 +206,27 @@ class OracleFunction(SetFunction):
             require_number(value, items)
         return value
 
-    def gains(self, items: Any) -> Any:
+    def gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.array([self._value_of(sorted([*self.items, int(item)])) - self.value for item in items])
 
-    def add(self, item: Any, gain: Any) -> None:
+    def add(self, item: int, gain: float) -> None:
         self.items = sorted([*self.items, int(item)])
         self.value += gain
 
-    def last_gains(self, items: Any) -> Any:
+    def last_gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
         everything = list(range(self.n))
         whole = self._value_of(everything)
         return np.array([whole - self._value_of([j for j in everything if j != i]) for i in items])
 
 
-def require_number(value: float, items: Any) -> None:
+def require_number(value: float, items: Sequence[int] | NDArray[np.int64]) -> None:
     """Raise ValueError where the value of a set is NaN or infinite."""
     if not np.isfinite(value):
         shown = ", ".join(str(int(i)) for i in items[:8]) + (", .." if len(items) > 8 else "")
         raise ValueError(f"F([{shown}]) = {value} is not finite: give a finite value for every set of allowed items")
 
 
-def as_set_function(F: Any, n: int | None = None) -> Any:
+def as_set_function(F: Objective | Callable[[list[int]], float], n: int | None = None) -> SetFunction:
     """The `SetFunction` of an objective, or of a function of a list of items (then with their number n).
 
     Raises
@@ -249,7 +251,7 @@ def as_set_function(F: Any, n: int | None = None) -> Any:
     raise TypeError(f"F must be an objective or a function of a list of items, got {type(F).__name__}")
 
 
-def indicator(items: Any, n: int) -> NDArray[np.float64]:
+def indicator(items: Sequence[int] | NDArray[np.int64], n: int) -> NDArray[np.float64]:
     """The 0/1 vector of a set."""
     x = np.zeros(n)
     x[np.asarray(items, dtype=np.int64)] = 1.0

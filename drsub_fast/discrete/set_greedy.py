@@ -19,6 +19,7 @@ maximised over T by one call of the linear oracle; the last sum is at least 0 fo
 
 import heapq
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -32,8 +33,8 @@ from drsub_fast.claims.gate import least_bound
 from drsub_fast.claims.premises import property_holds
 from drsub_fast.discrete.bounds import log_det_bound
 from drsub_fast.discrete.moves import Evaluations, improved
-from drsub_fast.discrete.packing import as_packing
-from drsub_fast.discrete.set_function import DeterminantFunction, as_set_function
+from drsub_fast.discrete.packing import Packing, as_packing
+from drsub_fast.discrete.set_function import DeterminantFunction, SetFunction, as_set_function
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.result import Certificate, Guarantee
@@ -97,7 +98,7 @@ class GreedySet(Record):
 
 
 def greedy(
-    F: Any,
+    F: Objective | Callable[[list[int]], float],
     P: int | FeasibleSet | None = None,
     *,
     size: int | None = None,
@@ -201,7 +202,13 @@ class _Choice:
         self.value = self.function.value
 
 
-def lazy_choice(function: Any, family: Any, size: Any = None, weight: Any = None, start: Any = ()) -> Any:
+def lazy_choice(
+    function: SetFunction,
+    family: Packing,
+    size: int | None = None,
+    weight: NDArray[np.float64] | None = None,
+    start: Sequence[int] | NDArray[np.int64] = (),
+) -> _Choice:
     """A `_Choice` by gain, or by gain per ``weight``; exactly ``size`` items, or while the gain is positive.
 
     The items of ``start`` are in it from the beginning.
@@ -292,7 +299,9 @@ def _better_single(best):
         best.message = "the best single item is worth more than the greedy choice"
 
 
-def set_bound(function: Any, family: Any, size: int | None, choice: "_Choice", monotone: bool | None) -> float:
+def set_bound(
+    function: SetFunction, family: Packing, size: int | None, choice: "_Choice", monotone: bool | None
+) -> float:
     """The bound of the module at the empty set and at the one chosen; of determinants `log_det_bound`."""
     if isinstance(function, DeterminantFunction):
         return log_det_bound(function.kernel, family, size, choice.items)
@@ -333,7 +342,7 @@ def set_bound(function: Any, family: Any, size: int | None, choice: "_Choice", m
     return float(min(at_start, at_end) + 1e-12 * abs(choice.value))
 
 
-def bound_beside(f: Objective, family: Any, size: int | None, items: NDArray[np.int64]) -> float:
+def bound_beside(f: Objective, family: Packing, size: int | None, items: NDArray[np.int64]) -> float:
     """`set_bound` at any set of the family; infinite where f is not known to be submodular."""
     ones = np.ones(f.n)
     if property_holds(f, "dr_submodular", np.zeros(f.n), ones) in (False, None):

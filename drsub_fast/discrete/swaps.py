@@ -15,8 +15,6 @@ The entries of L are known up to eps, so log det is known up to some eps k trace
 lead to a set that does not count as dependent. The number of moves is bounded.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
@@ -24,7 +22,9 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from drsub_fast.discrete.dependence import NEARLY_SINGULAR, TINY
 from drsub_fast.discrete.greedy import exactly
 from drsub_fast.discrete.item_set import log_det
+from drsub_fast.discrete.packing import Packing
 from drsub_fast.engine.clock import thread_time_left
+from drsub_fast.objectives.similarity import ItemKernel
 
 #: A move must raise log det by this much, and by this part of k trace(M).
 _BETTER, _ROUNDING = 1e-9, 8.0 * float(np.finfo(float).eps)
@@ -128,7 +128,9 @@ def _inverse(block):
     return lower + np.tril(lower, -1).T
 
 
-def improve_by_moves(kernel: Any, family: Any, items: ArrayLike, size: int | None = None) -> NDArray[np.int64]:
+def improve_by_moves(
+    kernel: ItemKernel, family: Packing, items: ArrayLike, size: int | None = None
+) -> NDArray[np.int64]:
     """A set that no single move betters: exchanges alone where a ``size`` is given.
 
     Parameters
@@ -164,7 +166,7 @@ def improve_by_moves(kernel: Any, family: Any, items: ArrayLike, size: int | Non
     return moved if log_det(kernel, moved) > log_det(kernel, items) else np.array(items, dtype=np.int64)
 
 
-def resized(kernel: Any, family: Any, items: Any, size: Any) -> Any:
+def resized(kernel: ItemKernel, family: Packing, items: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     """A set of exactly ``size`` items of the family, from another by the best single removals or additions."""
     state = _State(kernel, family, items, True, all_items=True)
     while state.M is not None and len(state.S) > size:

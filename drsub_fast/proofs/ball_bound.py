@@ -26,7 +26,7 @@ import numpy as np
 from drsub_fast.proofs.polyak import PolyakSteps
 from drsub_fast.proofs.program import UnitForm
 from drsub_fast.proofs.quadratic_steps import dense
-from drsub_fast.proofs.rungs import CALL
+from drsub_fast.proofs.rungs import CALL, Problem
 from drsub_fast.proofs.safe_bound import relaxation, safe_bound
 from drsub_fast.sets.ball import Ball
 
@@ -70,7 +70,7 @@ def _spectral_bounds(C):
         U = np.minimum(ahead, 0.0)
 
 
-def ball_steps(problem: Any) -> Generator[Any, None, None]:
+def ball_steps(problem: Problem) -> Generator[Any, None, None]:
     """The rung of quadratics of any sign over a `Ball`."""
     P, f = problem.P, dense(problem.f)
     if f is None or not isinstance(P, Ball):

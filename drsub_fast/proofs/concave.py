@@ -10,6 +10,7 @@ from collections.abc import Generator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.combined import Sum
@@ -18,7 +19,7 @@ from drsub_fast.objectives.log_det import Spectral
 from drsub_fast.objectives.logistic import LogisticNonconvex
 from drsub_fast.objectives.quadratic import FactoredQuadraticParams
 from drsub_fast.proofs.quadratic_steps import dense
-from drsub_fast.proofs.rungs import CALL, gradient_price, largest
+from drsub_fast.proofs.rungs import CALL, Problem, gradient_price, largest
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.solvers.multi_start import local_solver
 
@@ -36,7 +37,7 @@ def _could_be_concave(H):
     return bool((np.outer(diagonal, diagonal) * (1.0 + 1e-9) >= H**2).all())
 
 
-def excess_curvature(f: Objective, reach: Any) -> Any:
+def excess_curvature(f: Objective, reach: NDArray[np.float64]) -> float | None:
     """An upper bound on the Hessian's largest eigenvalue where |x_j| <= reach_j, at least 0; None if f is not concave.
 
     "Concave" is up to rounding: a quadratic passes whose largest eigenvalue is 1e-13 of its norm.
@@ -63,7 +64,7 @@ def excess_curvature(f: Objective, reach: Any) -> Any:
     return max(most + rounding, 0.0) if most <= rounding else None
 
 
-def gap_bound(f: Objective, P: FeasibleSet, upper: Any, x: Any, excess: Any) -> Any:
+def gap_bound(f: Objective, P: FeasibleSet, upper: NDArray[np.float64], x: NDArray[np.float64], excess: float) -> float:
     """f(x) + max <grad f(x), v - x> + excess/2 max |v - x|^2 over P, with room for rounding."""
     value, gradient = f.value_and_gradient(x)
     if not (np.isfinite(value) and np.isfinite(gradient).all()):
@@ -73,7 +74,7 @@ def gap_bound(f: Objective, P: FeasibleSet, upper: Any, x: Any, excess: Any) -> 
     return value + largest(P, gradient, upper) - gradient @ x + 0.5 * excess * float(reach @ reach) + 1e-13 * size
 
 
-def concave_steps(problem: Any) -> Generator[Any, None, None]:
+def concave_steps(problem: Problem) -> Generator[Any, None, None]:
     """The rung: the gap at x, then at better and better points."""
     f, P, upper, x, value = problem
     n = f.n

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from drsub_fast.errors import OracleError, UnsupportedError
 from drsub_fast.lp.highs import HighsOracle
@@ -28,7 +29,7 @@ from drsub_fast.objectives.feature_based import FeatureBased
 from drsub_fast.objectives.mean_field import MeanField
 from drsub_fast.objectives.multilinear import MaximaExtension
 from drsub_fast.proofs.program import constraint_rows
-from drsub_fast.proofs.rungs import CALL, largest
+from drsub_fast.proofs.rungs import CALL, Problem, largest
 from drsub_fast.sets.base import FeasibleSet
 
 #: Most entries of the program's rows.
@@ -38,7 +39,7 @@ _MOST_ENTRIES = 2_000_000
 Terms = namedtuple("Terms", "drops rows")
 
 
-def terms_of(params: Any) -> Any:
+def terms_of(params: tuple[Any, ...]) -> Terms:
     """The terms of a maxima extension; terms without a drop are left out."""
     _, _, pointers, items, weights = params
     drops, columns, lengths = [], [], []
@@ -56,14 +57,16 @@ def terms_of(params: Any) -> Any:
     return Terms(np.array(drops), rows)
 
 
-def capped_terms(f: FeatureBased) -> Any:
+def capped_terms(f: FeatureBased) -> Terms:
     """The terms w_j cap_j min(1, (W'x)_j / cap_j) of features that count up to a cap."""
     counts = (f.cap > 0.0) & (f.weights > 0.0)
     cap = f.cap[counts]
     return Terms(f.weights[counts] * cap, scipy.sparse.csr_matrix(f.W[:, counts].T / cap[:, None]))
 
 
-def best_shares(terms: Any, linear: Any, P: FeasibleSet, upper: Any) -> Any:
+def best_shares(
+    terms: Terms, linear: NDArray[np.float64], P: FeasibleSet, upper: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None:
     """About the best shares, multipliers of the program for a P of finitely many rows, and the program's x."""
     count = len(terms.drops)
     A, b, A_eq, b_eq, lower = constraint_rows(P)
@@ -80,7 +83,7 @@ def best_shares(terms: Any, linear: Any, P: FeasibleSet, upper: Any) -> Any:
     return np.clip(oracle.row_duals()[:count] / terms.drops, 0.0, 1.0), x
 
 
-def capped_maximum(f: FeatureBased, P: FeasibleSet, upper: Any) -> Any:
+def capped_maximum(f: FeatureBased, P: FeasibleSet, upper: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """A maximum of features that count up to a cap, up to the tolerance of the program; None if P has no rows."""
     try:
         return P.move_inside(best_shares(capped_terms(f), np.zeros(f.n), P, upper)[1], upper)
@@ -88,7 +91,7 @@ def capped_maximum(f: FeatureBased, P: FeasibleSet, upper: Any) -> Any:
         return None
 
 
-def covering_steps(problem: Any) -> Iterator[Any]:
+def covering_steps(problem: Problem) -> Iterator[Any]:
     """The rung: one step over any set with rows, for a maxima extension, its mean field, or features up to a cap."""
     f, P, upper = problem.f, problem.P, problem.upper
     extension = f.extension if isinstance(f, MeanField) else f

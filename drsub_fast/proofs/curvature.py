@@ -7,9 +7,8 @@ For a function that is maximised
 which is at most the largest -d'H(z)d over d = v - x and z in between.
 """
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.objectives.base import Objective, largest_eigenvalue
 from drsub_fast.objectives.quadratic import Quadratic
@@ -27,7 +26,7 @@ _STARTS, _ROUNDS, _SHARES = 8, 20, (1.0, 0.25, 0.01)
 _GAIN = 1e-6
 
 
-def curvature_bound(f: Objective, P: FeasibleSet, upper: Any) -> Any:
+def curvature_bound(f: Objective, P: FeasibleSet, upper: NDArray[np.float64]) -> float | None:
     """A number that C_f(P) does not exceed, or None where none is known.
 
     With |d'Hd| <= |d|'A|d|, A >= 0, and d = p - q the difference of two points without their common part, the least of
@@ -73,7 +72,7 @@ def _remainder(f, x, v, value, slope):
     return max(2.0 / g**2 * (value + g * slope - f.value(x + g * (v - x))) for g in _SHARES)
 
 
-def curvature_found(f: Objective, P: FeasibleSet, upper: Any, seed: int = 0) -> Any:
+def curvature_found(f: Objective, P: FeasibleSet, upper: NDArray[np.float64], seed: int = 0) -> float:
     """A number that C_f(P) is not below: the largest that a search over pairs of points meets.
 
     From random vertices both points go where the difference of their gradients leads: for a concave quadratic the

@@ -29,11 +29,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.highs import HighsOracle
-from drsub_fast.proofs.safe_bound import safe_bound
+from drsub_fast.proofs.safe_bound import Certificate, Relaxation, safe_bound
 
 #: Data of one relaxation: ``C`` (N, N), in units of ``scale``, and ``V`` (L, N) without the equations, the way back
 #: ``T`` (n + 1, N), ``products`` (L, K) the matrix P, ``row`` and ``col`` (K,) the pairs i <= j, pair 0 being (0, 0),
@@ -59,17 +60,17 @@ _BLOCK = 15_000
 _THIN = 1e-7
 
 
-def objective(data: Any, iterate: Any) -> Any:
+def objective(data: Interior, iterate: Iterate) -> float:
     """<C, Z>, which the relaxation's value cannot be below."""
     return data.scale * float(np.vdot(data.C, iterate.Z))
 
 
-def complementarity(data: Any, iterate: Any) -> Any:
+def complementarity(data: Interior, iterate: Iterate) -> float:
     """The sum of all complementarities: about what the bound can still fall."""
     return data.scale * _products(iterate)
 
 
-def certificate(relaxed: Any, data: Any, iterate: Any) -> Any:
+def certificate(relaxed: Relaxation, data: Interior, iterate: Iterate) -> Certificate:
     """The `Certificate` of an iterate's multipliers; ``relaxed`` is the data that `interior` was given."""
     return safe_bound(relaxed, data.scale * iterate.W)
 
@@ -98,7 +99,7 @@ def _inner_point(rows, equations, n):
     return x[:n] if x[n] > _THIN else None
 
 
-def inverse_factor(A: Any) -> Any:
+def inverse_factor(A: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """T with T'T = A^-1, the inverse of the lower Cholesky factor, or None where A is not positive definite."""
     L, code = lapack.dpotrf(A, lower=1)
     if code != 0:
@@ -142,7 +143,7 @@ def _pairs(N):
     return row, col, tuple(blocks)
 
 
-def interior(data: Any, scale: float) -> Any:
+def interior(data: Relaxation, scale: float) -> tuple[Interior, Iterate] | None:
     """The relaxation without its equations, and the first iterate; None where the set has no interior.
 
     Parameters
@@ -256,7 +257,7 @@ def _is_interior(A):
     return bool((A.ravel()[1:] > 0.0).all())
 
 
-def improve(data: Any, iterate: Any) -> Any:
+def improve(data: Interior, iterate: Iterate) -> Iterate | None:
     """The iterate after one predictor-corrector step, or None where rounding stands in the way."""
     L, N = data.V.shape
     T_Z, T_S = inverse_factor(iterate.Z), inverse_factor(iterate.S)
@@ -290,7 +291,7 @@ def improve(data: Any, iterate: Any) -> Any:
     return after if _is_interior(after.R) and _is_interior(after.W) else None
 
 
-def iterates(relaxed: Any, scale: Any) -> Generator[Any, None, None]:
+def iterates(relaxed: Relaxation, scale: float) -> Generator[Any, None, None]:
     """Yields (data, iterate) after each step, as long as rounding lets it go on."""
     started = interior(relaxed, scale)
     if started is None:
@@ -300,7 +301,7 @@ def iterates(relaxed: Any, scale: Any) -> Generator[Any, None, None]:
         yield data, iterate
 
 
-def interior_point_bounds(relaxed: Any, scale: Any, gap: Any) -> Generator[Any, None, None]:
+def interior_point_bounds(relaxed: Relaxation, scale: float, gap: float) -> Generator[Any, None, None]:
     """Yields the best bound after each step, until it is the relaxation's to a relative gap."""
     bound, certified, iterate = relaxed.linear, math.inf, None
     for data, iterate in iterates(relaxed, scale):

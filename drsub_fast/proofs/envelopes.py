@@ -17,14 +17,15 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.logistic import LogisticNonconvex
 from drsub_fast.objectives.user import CallableObjective
-from drsub_fast.proofs.rungs import CALL, largest
-from drsub_fast.proofs.search import Incumbent, Limits, best_first, branching_bounds, halves, tolerance
+from drsub_fast.proofs.rungs import CALL, Problem, largest
+from drsub_fast.proofs.search import Incumbent, Limits, Proof, best_first, branching_bounds, halves, tolerance
 from drsub_fast.proofs.softmax_branching import seen_from
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
@@ -40,7 +41,7 @@ _LEAST_HALF, _CLOSE = 0.15, 0.05
 _EPS = 2.0**-52
 
 
-def composite(f: Objective) -> Any:
+def composite(f: Objective) -> _Composite | None:
     """The parts of a logistic loss in any coordinates of an orthant, or None for other objectives."""
     inner = getattr(f, "g", f)
     if not isinstance(inner, LogisticNonconvex):
@@ -150,14 +151,14 @@ def _bound_node(f, P, parts, incumbent, limits):
 
 
 def envelope_branch_and_bound(
-    f: Objective, P: FeasibleSet, upper: Any, known: float, incumbent: Any, limits: Any
-) -> Any:
+    f: Objective, P: FeasibleSet, upper: NDArray[np.float64], known: float, incumbent: Incumbent, limits: Limits
+) -> Proof:
     """Proves how good the incumbent is for a logistic loss over a down-closed set with rows; see `best_first`."""
     node = _bound_node(f, P, composite(f), incumbent, limits)
     return best_first((np.zeros(f.n), upper, incumbent.x), known, node, incumbent, limits)
 
 
-def envelope_steps(problem: Any) -> Generator[Any, None, None]:
+def envelope_steps(problem: Problem) -> Generator[Any, None, None]:
     """The rung: one box a step."""
     f, P, upper, x, value = problem
     parts = composite(f)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from drsub_fast.engine.clock import is_limited, now, thread_time_left
+from drsub_fast.proofs.safe_bound import Relaxation
 
 #: What the method has after some steps: the relaxation's ``objective`` <C, Z>, its ``residual`` (how far Z is from X
 #: and Y, and both from rest, in units of the objective), ``Z`` (N, N), and the multipliers ``W`` (L, L).
@@ -81,7 +82,7 @@ class _Lift:
         return Y[:N, :N] + side + side.T
 
 
-def multipliers(data: Any, every: int = EVERY) -> Generator[Any, None, None]:
+def multipliers(data: Relaxation, every: int = EVERY) -> Generator[Any, None, None]:
     """Yields `Progress` after every few steps, and once more just before the time of the thread ends.
 
     Parameters

@@ -21,6 +21,7 @@ from collections.abc import Generator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
@@ -33,7 +34,7 @@ from drsub_fast.objectives.multilinear import (
     TableExtension,
 )
 from drsub_fast.proofs.program import constraint_rows
-from drsub_fast.proofs.rungs import CALL, gradient_price
+from drsub_fast.proofs.rungs import CALL, Problem, gradient_price
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.knapsack import DisjointKnapsacks
@@ -46,7 +47,7 @@ MOST_ITEMS = 20
 _MOST_ROWS, _NEWTON_STEPS, _SHARES, _LEAST_GAIN = 30, 20, (1.0, 0.5, 0.2, 0.05, 0.01), 1e-6
 
 
-def sums(weights: Any) -> Any:
+def sums(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """sum of the weights of every set, item i being bit 2^i of the index."""
     table = np.zeros(1)
     for weight in weights:
@@ -73,7 +74,7 @@ def _maxima_values(linear, W):
     return total
 
 
-def set_values(f: Objective) -> Any:
+def set_values(f: Objective) -> NDArray[np.float64]:
     """F(S) for all sets of a multilinear extension, shape (2^n,), item i being bit 2^i of the index."""
     if isinstance(f, TableExtension):
         return f.values
@@ -93,7 +94,7 @@ def _price(f):
     return calls * CALL + (1 << f.n) * (each if known else gradient_price(f))
 
 
-def has_integral_vertices(P: FeasibleSet, upper: Any) -> bool:
+def has_integral_vertices(P: FeasibleSet, upper: NDArray[np.float64]) -> bool:
     """Whether P is a box or a partition matroid polytope all of whose bounds are integral (and at most 1)."""
     if not ((upper == 0.0) | (upper == 1.0)).all():
         return False
@@ -120,7 +121,7 @@ def _rounding(values):
     return 1e-13 * len(values).bit_length() ** 2 * max(1.0, float(np.abs(values).max()))
 
 
-def item_set_steps(problem: Any) -> Generator[Any, None, None]:
+def item_set_steps(problem: Problem) -> Generator[Any, None, None]:
     """The rung of multilinear extensions."""
     f, P, upper = problem.f, problem.P, problem.upper
     if not isinstance(f, Multilinear) or isinstance(f, SampledExtension) or f.n > MOST_ITEMS or not f.compiled:
@@ -133,7 +134,7 @@ def item_set_steps(problem: Any) -> Generator[Any, None, None]:
     yield float(values[_feasible(P, upper)].max()) + rounding, 0
 
 
-def partition_steps(problem: Any) -> Generator[Any, None, None]:
+def partition_steps(problem: Problem) -> Generator[Any, None, None]:
     """The rung of mean-field objectives: log Z, then Newton steps over the multipliers y of the set's rows."""
     f = problem.f
     if not isinstance(f, MeanField) or f.n > MOST_ITEMS or not f.compiled:

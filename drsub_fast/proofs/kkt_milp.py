@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from drsub_fast.lp.highs import HighsOracle, maximize_mixed_integer
-from drsub_fast.proofs.program import interval_bound, unit_form
-from drsub_fast.proofs.search import Proof, scale_of, time_left, tolerance
+from drsub_fast.proofs.program import QuadraticProgram, UnitForm, interval_bound, unit_form
+from drsub_fast.proofs.search import Incumbent, Limits, Proof, scale_of, time_left, tolerance
 from drsub_fast.result import Status
 
 _STATUS = {"Optimal": Status.OPTIMAL, "Time limit reached": Status.TIME_LIMIT}
@@ -63,7 +63,7 @@ class _Rows:
         return np.vstack(self.parts), np.concatenate(self.lower), np.concatenate(self.upper)
 
 
-def mixed_integer_program(form: Any, least: Any = None) -> Any:
+def mixed_integer_program(form: UnitForm, least: float | None = None) -> tuple[Any, ...]:
     """Arrays (cost, rows, row_lower, row_upper, upper, integer); with ``least`` strengthened, the value at least that.
 
     The variables are x, y, w, the binaries "row is tight" and "x_j > 0", and p if strengthened.
@@ -100,7 +100,9 @@ def mixed_integer_program(form: Any, least: Any = None) -> Any:
     return cost, *rows.assembled(), np.concatenate(upper), integer
 
 
-def kkt_milp(program: Any, known: float, incumbent: Any, limits: Any, strengthen: bool = True) -> Any:
+def kkt_milp(
+    program: QuadraticProgram, known: float, incumbent: Incumbent, limits: Limits, strengthen: bool = True
+) -> Proof:
     """Proves how good the incumbent is by one mixed-integer program; same arguments as `branch_and_bound`."""
     form = unit_form(program, np.zeros(len(program.h)), program.upper)
     if len(form.free) == 0 or not (form.H.any() or form.h.any()):

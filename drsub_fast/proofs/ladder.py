@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.claims.premises import property_holds
 from drsub_fast.engine.clock import OutOfTime, until, untimed
@@ -33,7 +34,7 @@ _ANYWAY = 2e4
 _PART_OPERATIONS = (1e6, 1e7, 1e8)
 
 
-def sum_steps(problem: Any) -> Iterator[tuple[float, float]]:
+def sum_steps(problem: Problem) -> Iterator[tuple[float, float]]:
     """The rung: the sum of the bounds of the parts of a sum, with more and more operations for each."""
     f, P, upper, x, _ = problem
     if not isinstance(f, Sum):
@@ -66,7 +67,7 @@ RUNGS = (
 )
 
 
-def corner_bound(f: Objective, P: FeasibleSet, upper: Any) -> float:
+def corner_bound(f: Objective, P: FeasibleSet, upper: NDArray[np.float64]) -> float:
     """The better linear bound of those at the corners of the box around P; infinity where neither is known to hold.
 
     A softmax extension has that at 0 wherever it is defined.
@@ -86,7 +87,7 @@ def corner_bound(f: Objective, P: FeasibleSet, upper: Any) -> float:
     return float(min((bound for bound in bounds if not math.isnan(bound)), default=math.inf))
 
 
-def term_bound(f: Objective, P: FeasibleSet, upper: Any) -> float:
+def term_bound(f: Objective, P: FeasibleSet, upper: NDArray[np.float64]) -> float:
     """The sum of the largest values that the terms of a quadratic take on the box around P; else infinity."""
     if not isinstance(f.params, QuadraticParams):
         return math.inf
@@ -100,7 +101,7 @@ def term_bound(f: Objective, P: FeasibleSet, upper: Any) -> float:
     return math.inf if math.isnan(bound) else bound
 
 
-def free_bound(f: Objective, P: FeasibleSet, upper: Any) -> float:
+def free_bound(f: Objective, P: FeasibleSet, upper: NDArray[np.float64]) -> float:
     """The best bound that takes a few milliseconds of a small problem, which are spent whatever the time."""
     best = term_bound(f, P, upper) if composite(f) is None else 0.0  # minus a loss and a penalty
     try:
@@ -111,9 +112,16 @@ def free_bound(f: Objective, P: FeasibleSet, upper: Any) -> float:
 
 
 def climb_ladder(
-    f: Objective, P: FeasibleSet, upper: Any, x: Any, value: float, best: float, target: float, allowance: Allowance,
+    f: Objective,
+    P: FeasibleSet,
+    upper: NDArray[np.float64],
+    x: NDArray[np.float64],
+    value: float,
+    best: float,
+    target: float,
+    allowance: Allowance,
     without: tuple[Any, ...] = (),
-) -> float:  # fmt: skip
+) -> float:
     """The least of ``best`` and the bounds of all rungs, but some, that the allowance pays for (see `climb`)."""
     scaled, unit = in_units(f, np.maximum(np.abs(P._lower), np.abs(upper)))
     problem = Problem(scaled, P, upper, x, value / unit)

@@ -1,9 +1,9 @@
 """Lower bounds on f over a set: what the paper's experiments shift f by."""
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.mean_field import MeanField
@@ -18,7 +18,7 @@ from drsub_fast.sets.base import FeasibleSet
 _NODES, _GAP = 100, 1e-6
 
 
-def lowest(f: Objective, P: FeasibleSet, upper: Any) -> Any:
+def lowest(f: Objective, P: FeasibleSet, upper: NDArray[np.float64]) -> float:
     """A number that f is not below anywhere on P, -infinity where none is known.
 
     For quadratics it is the minimum up to 1e-6, if a hundred nodes suffice. Else, as far as they apply: 0 for f >= 0;

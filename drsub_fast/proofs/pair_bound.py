@@ -31,7 +31,7 @@ from drsub_fast.errors import UnsupportedError
 from drsub_fast.proofs.polyak import PolyakSteps
 from drsub_fast.proofs.program import constraint_rows
 from drsub_fast.proofs.quadratic_steps import dense
-from drsub_fast.proofs.rungs import CALL
+from drsub_fast.proofs.rungs import CALL, Problem
 
 #: Most steps. On QPLIB_2712, n = 200, the bound is 0.0047, 0.0061, 0.0063 and 0.0063 after 1, 5, 10 and 100; the best
 #: nu give 0.0064, and the minimum is 0.0129.
@@ -92,7 +92,7 @@ def _separable_bound(problem, nu):
     return c + level + rise + rounding, y
 
 
-def pair_steps(problem: Any) -> Generator[Any, None, None]:
+def pair_steps(problem: Problem) -> Generator[Any, None, None]:
     """The rung of quadratics of any sign over a set in a simplex."""
     f = dense(problem.f)
     if f is None or f.n < 2:

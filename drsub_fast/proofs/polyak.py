@@ -1,7 +1,6 @@
 """Steps of Polyak's length: down a convex upper bound, towards a little above a value that is known to be reached."""
 
 import math
-from typing import Any
 
 #: What a step aims at: this part of the way from the best bound to the known value.
 _AIM = 0.3
@@ -22,7 +21,7 @@ class PolyakSteps:
         self.value, self.best = value, math.inf
         self._count, self._open_gap = 0, math.inf
 
-    def drop(self, bound: float) -> Any:
+    def drop(self, bound: float) -> float | None:
         """The drop from ``bound``, which the last step has led to; None where the steps are to end."""
         self.best = min(self.best, bound)
         aim = self.best + _AIM * (self.value - self.best)

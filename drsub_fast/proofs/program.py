@@ -13,9 +13,9 @@ box implies are left out, and 1 - y_j >= 0 is a row of its own where no other ro
 """
 
 from collections import namedtuple
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
@@ -44,7 +44,7 @@ def _dense(matrix):
     return matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
 
 
-def constraint_rows(P: FeasibleSet) -> Any:
+def constraint_rows(P: FeasibleSet) -> tuple[NDArray[np.float64], ...]:
     """Dense (A, b, A_eq, b_eq, lower) with P = {x : A x <= b, A_eq x = b_eq, lower <= x <= P.upper}."""
     none, zero = (np.zeros((0, P.n)), np.zeros(0)), np.zeros(P.n)
     if isinstance(P, Polytope):
@@ -63,20 +63,22 @@ def constraint_rows(P: FeasibleSet) -> Any:
     )
 
 
-def quadratic_program(f: Objective, P: FeasibleSet) -> Any:
+def quadratic_program(f: Objective, P: FeasibleSet) -> QuadraticProgram:
     """The problem max f - c over P as arrays, for a quadratic f (cuts and prices included) and any set with rows."""
     A, b, A_eq, b_eq, lower = constraint_rows(P)
     H, h = (f.hessian(), f.h) if isinstance(f, Quadratic) else f.params[:2]
     return QuadraticProgram(_dense(H), h, A, b, np.array(solver_upper(f, P)), A_eq, b_eq, lower)
 
 
-def magnitude(program: Any) -> Any:
+def magnitude(program: QuadraticProgram) -> float:
     """The largest term of the objective over the box: the size that values near zero are compared with."""
     most = np.maximum(np.abs(program.lower), np.abs(program.upper))
     return max(np.abs(program.h * most).max(), 0.5 * np.abs(program.H * np.outer(most, most)).max())
 
 
-def smaller_box(A: Any, b: Any, lower: Any, upper: Any) -> Any:
+def smaller_box(
+    A: NDArray[np.float64], b: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """The box that the rows A x <= b leave of [lower, upper], or None if none is left."""
     up, down = np.maximum(A, 0.0), np.minimum(A, 0.0)
     rounding = 8 * _EPS * len(lower) * (up @ np.abs(lower) - down @ np.abs(upper))
@@ -107,7 +109,7 @@ def _unit_rows(A, b, lower, free, width, fixed):
     return rows / scale[:, None], slack / scale
 
 
-def unit_form(program: Any, lower: Any, upper: Any) -> Any:
+def unit_form(program: QuadraticProgram, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> UnitForm | None:
     """The node [lower, upper] in unit-box form, or None if it is empty."""
     A = np.vstack([program.A, program.A_eq, -program.A_eq])
     box = smaller_box(A, np.concatenate([program.b, program.b_eq, -program.b_eq]), lower, upper)
@@ -143,6 +145,6 @@ def unit_form(program: Any, lower: Any, upper: Any) -> Any:
     )  # fmt: skip
 
 
-def interval_bound(form: Any) -> Any:
+def interval_bound(form: UnitForm) -> float:
     """Largest value term by term: crude, but finite without any arithmetic that could fail."""
     return form.constant + np.maximum(form.h, 0.0).sum() + 0.5 * np.maximum(form.H, 0.0).sum()

@@ -24,18 +24,27 @@ trouble costs nodes, never validity.
 """
 
 from collections import namedtuple
-from typing import Any
 
 import numpy as np
 
 from drsub_fast.engine.clock import now
 from drsub_fast.proofs.doubly_nonnegative import certificate, complementarity, iterates, objective
 from drsub_fast.proofs.first_order import multipliers
-from drsub_fast.proofs.program import interval_bound, smaller_box, unit_form
+from drsub_fast.proofs.program import QuadraticProgram, interval_bound, smaller_box, unit_form
 from drsub_fast.proofs.quadratic_steps import interior_price
 from drsub_fast.proofs.rungs import SPEED
 from drsub_fast.proofs.safe_bound import relaxation, safe_bound
-from drsub_fast.proofs.search import Interrupted, best_first, halves, scale_of, time_left, tolerance
+from drsub_fast.proofs.search import (
+    Incumbent,
+    Interrupted,
+    Limits,
+    Proof,
+    best_first,
+    halves,
+    scale_of,
+    time_left,
+    tolerance,
+)
 
 #: What a relaxation has after some steps: its ``certificate``, a value ``reached`` that its bound is not to fall below
 #: by more than the ``error``, and ``Z`` (n + 1, n + 1).
@@ -120,7 +129,7 @@ def _children(form, step, loss):
     return halves(lower, upper, j, form.lower[j] + form.width[k] * at)
 
 
-def branch_and_bound(program: Any, known: float, incumbent: Any, limits: Any) -> Any:
+def branch_and_bound(program: QuadraticProgram, known: float, incumbent: Incumbent, limits: Limits) -> Proof:
     """Proves how good the incumbent is, and improves it on the way.
 
     Parameters

@@ -11,6 +11,7 @@ from collections.abc import Generator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
@@ -23,7 +24,7 @@ from drsub_fast.objectives.quadratic import (
 from drsub_fast.proofs.doubly_nonnegative import interior_point_bounds
 from drsub_fast.proofs.first_order import EVERY, multipliers
 from drsub_fast.proofs.program import magnitude, quadratic_program, unit_form
-from drsub_fast.proofs.rungs import CALL
+from drsub_fast.proofs.rungs import CALL, Problem
 from drsub_fast.proofs.safe_bound import relaxation, safe_bound
 
 #: Variables up to which the interior point comes first.
@@ -42,7 +43,7 @@ _FEWEST = 8
 _BOUNDS, _CLOSE = 400, 1e-6
 
 
-def dense(f: Objective) -> Any:
+def dense(f: Objective) -> Quadratic | None:
     """A quadratic with its matrix as an array: f, or the twin of a sparse f of some hundreds of variables, or None."""
     if isinstance(f.params, SparseQuadraticParams) and f.n <= _DENSE_UP_TO:
         return dense_twin(f)
@@ -60,7 +61,7 @@ def dense_twin(f: Quadratic) -> Quadratic:
 _SMALL, _LARGE = 1e-90, 1e90
 
 
-def in_units(f: Objective, reach: Any) -> tuple[Objective, float]:
+def in_units(f: Objective, reach: NDArray[np.float64]) -> tuple[Objective, float]:
     """(f / unit, unit) for a quadratic whose terms where |x| <= reach are so small or large that their squares are not.
 
     The unit is a power of four. Other objectives are returned as they are, with the unit 1.
@@ -102,7 +103,7 @@ def interior_price(n: int, n_rows: int) -> float:
     return _STEP * CALL + 14 * pairs**2 + (pairs**3 / 3 + 2 * n_rows * pairs * (n_rows + pairs)) / _FAST
 
 
-def interior_point_steps(problem: Any, most: int = _INTERIOR_UP_TO) -> Generator[Any, None, None]:
+def interior_point_steps(problem: Problem, most: int = _INTERIOR_UP_TO) -> Generator[Any, None, None]:
     """The rung of quadratics of at ``most`` so many variables: steps to the relaxation's value."""
     program = _program(problem)
     if program is None or problem.f.n > most:
@@ -123,7 +124,7 @@ def interior_point_steps(problem: Any, most: int = _INTERIOR_UP_TO) -> Generator
         yield constant + bound, price if step >= _FEWEST else 0, price
 
 
-def first_order_steps(problem: Any, close: float = _CLOSE) -> Generator[Any, None, None]:
+def first_order_steps(problem: Problem, close: float = _CLOSE) -> Generator[Any, None, None]:
     """The rung of quadratics of any number of variables: to within ``close`` of the relaxation's value, relative."""
     f, program = problem.f, _program(problem)
     if program is None:

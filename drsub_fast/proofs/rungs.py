@@ -9,9 +9,10 @@ operations as the third number.
 
 import math
 from collections import namedtuple
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.engine.clock import OutOfTime, now, require_time
 from drsub_fast.errors import OracleError
@@ -39,7 +40,7 @@ _ALIKE = 0.5
 class Allowance:
     """What may still be spent: operations, and seconds until a deadline on the clock of `drsub_fast.engine.clock`."""
 
-    def __init__(self, operations: Any = math.inf, deadline: Any = None) -> None:
+    def __init__(self, operations: float = math.inf, deadline: float | None = None) -> None:
         self.operations, self.deadline, self.was_late = operations, deadline, False
         self.begin()
 
@@ -47,7 +48,7 @@ class Allowance:
         """The steps to come are of another kind, whose speed is not known."""
         self._last = None
 
-    def spend(self, price: Any, least: Any = None) -> Any:
+    def spend(self, price: float, least: float | None = None) -> bool:
         """Takes the price of a step off; False where it, or the ``least`` part of it in time, is not to be had."""
         late = self.deadline is not None and self._is_late(price, least or price)
         self.was_late = self.was_late or late
@@ -67,7 +68,13 @@ class Allowance:
         return time + seconds >= self.deadline
 
 
-def climb(rungs: Any, problem: Any, best: Any, target: Any, allowance: Any) -> Any:
+def climb(
+    rungs: Iterable[Callable[[Problem], Iterable[tuple[float, float]]]],
+    problem: Problem,
+    best: float,
+    target: float,
+    allowance: Allowance,
+) -> float:
     """The best bound of all rungs that the allowance pays for; at the target, or at Ctrl-C, no step more is taken.
 
     A rung that hardly gets on is left, since the target may be below what doubles or the relaxation can reach; so is
@@ -104,13 +111,13 @@ def _sound(steps):
         return
 
 
-def largest(P: FeasibleSet, cost: Any, upper: Any) -> Any:
+def largest(P: FeasibleSet, cost: NDArray[np.float64], upper: NDArray[np.float64]) -> float:
     """An upper bound on <cost, v> over the points v <= upper of P: the oracle's answer, with room for rounding."""
     v = P.lmo(cost, upper)
     size = np.abs(cost) @ np.maximum(np.abs(upper), np.abs(v))
     return float(cost @ v + 1e-9 * size)
 
 
-def gradient_price(f: Objective) -> Any:
+def gradient_price(f: Objective) -> float:
     """Operations of one value and gradient of f."""
     return CALL + f.operations

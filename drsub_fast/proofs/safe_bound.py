@@ -21,14 +21,15 @@ P (t E_00 - Q) P + k U U' for a large k. The t that this needs beforehand is the
 """
 
 from collections import namedtuple
-from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.highs import HighsOracle
+from drsub_fast.proofs.program import UnitForm
 
 #: Data of a node's relaxation: ``C`` (N, N), ``V`` (L, N) with its first N rows the identity, equations ``E`` (k, N)
 #: up to ``slack`` (k,), ``basis`` (N, r) of their row space and ``combine`` (k, r) with E' combine = basis, the
@@ -65,7 +66,9 @@ def _row_multipliers(costs, rows, equations):
     return [(np.maximum(duals[:m], 0.0), duals[m:]) for duals in found]
 
 
-def linear_maxima(costs: Any, rows: Any, equations: Any, slack: Any) -> Any:
+def linear_maxima(
+    costs: NDArray[np.float64], rows: NDArray[np.float64], equations: NDArray[np.float64], slack: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Upper bounds on cost'x over the node for each of some costs, safe whatever the linear programs' accuracy."""
     multipliers = _row_multipliers(costs, rows, equations)
     return [_linear_maximum(cost, *both, rows, equations, slack) for cost, both in zip(costs, multipliers, strict=True)]
@@ -80,7 +83,7 @@ def _linear_maximum(cost, y, w, rows, equations, slack):
     return float(bound + rounding)
 
 
-def relaxation(form: Any) -> Any:
+def relaxation(form: UnitForm) -> Relaxation:
     """The data of a node in unit-box form, with at least one variable."""
     n = len(form.h)
     C = np.zeros((n + 1, n + 1))
@@ -143,7 +146,7 @@ def _lifted(data, W, about):
     return 0.5 * (Q + Q.T), M, size
 
 
-def safe_bound(data: Any, W: Any) -> Any:
+def safe_bound(data: Relaxation, W: NDArray[np.float64]) -> Certificate:
     """The bound that multipliers W give, whose negative entries count as 0.
 
     Returns

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.engine.clock import OutOfTime, now, until
 from drsub_fast.result import Status
@@ -33,7 +34,7 @@ Proof = namedtuple("Proof", "bound n_nodes status")
 class Interrupted(Exception):
     """Ctrl-C while a node was being bounded; ``bound`` is what had been proved about the node."""
 
-    def __init__(self, bound: Any) -> None:
+    def __init__(self, bound: float) -> None:
         super().__init__(bound)
         self.bound = bound
 
@@ -49,10 +50,10 @@ class Incumbent:
         ``search(x) -> (x, value)``: a feasible local maximum near x, which need not be feasible itself.
     """
 
-    def __init__(self, x: Any, value: Any, search: Callable[..., Any]) -> None:
+    def __init__(self, x: NDArray[np.float64], value: float, search: Callable[..., Any]) -> None:
         self.x, self.value, self.search = x, value, search
 
-    def try_from(self, x: Any) -> Any:
+    def try_from(self, x: NDArray[np.float64]) -> bool:
         """Local solve from x; returns whether it found something better."""
         x, value = self.search(x)
         better = value > self.value
@@ -61,12 +62,12 @@ class Incumbent:
         return better
 
 
-def scale_of(value: Any, limits: Any) -> Any:
+def scale_of(value: float, limits: Limits) -> float:
     """What the gap is relative to at this value."""
     return max(abs(value), _ZERO * limits.size)
 
 
-def tolerance(value: Any, limits: Any) -> Any:
+def tolerance(value: float, limits: Limits) -> float:
     """Absolute gap allowed at this value."""
     return limits.gap * scale_of(value, limits)
 
@@ -86,19 +87,21 @@ class _Rounding:
         return gap < _ROUNDING * scale or self.waited > _PATIENCE
 
 
-def halves(lower: Any, upper: Any, j: int, at: float) -> Any:
+def halves(
+    lower: NDArray[np.float64], upper: NDArray[np.float64], j: int, at: float
+) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """The two parts of a box whose j-th coordinate is below and above a number."""
     below, above = upper.copy(), lower.copy()
     below[j] = above[j] = at
     return (lower, below), (above, upper)
 
 
-def time_left(limits: Any) -> Any:
+def time_left(limits: Limits) -> float | None:
     """Seconds to the deadline (0 when it has passed), or None."""
     return None if limits.deadline is None else max(0.0, limits.deadline - now())
 
 
-def branching_bounds(root: Any, bound_node: Callable[..., Any]) -> Generator[float, None, None]:
+def branching_bounds(root: object, bound_node: Callable[..., Any]) -> Generator[float, None, None]:
     """Yields the bound of a branch and bound, best bound first, after each node (see `best_first`)."""
     nodes: list[Any] = [(-np.inf, 0, root)]
     closed, created = -np.inf, 1
@@ -114,8 +117,8 @@ def branching_bounds(root: Any, bound_node: Callable[..., Any]) -> Generator[flo
 
 
 def best_first(
-    root: Any, root_bound: float, bound_node: Callable[..., Any], incumbent: "Incumbent", limits: Any
-) -> Any:
+    root: object, root_bound: float, bound_node: Callable[..., Any], incumbent: "Incumbent", limits: Limits
+) -> Proof:
     """Branch and bound, best bound first.
 
     Parameters

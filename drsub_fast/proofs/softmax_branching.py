@@ -23,13 +23,14 @@ from collections.abc import Generator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.program import constraint_rows
-from drsub_fast.proofs.rungs import CALL
-from drsub_fast.proofs.search import Incumbent, Limits, best_first, branching_bounds, halves, tolerance
+from drsub_fast.proofs.rungs import CALL, Problem
+from drsub_fast.proofs.search import Incumbent, Limits, Proof, best_first, branching_bounds, halves, tolerance
 from drsub_fast.proofs.softmax_relaxations import block_sum, grow_blocks, search, separable, spectral_split
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
@@ -57,7 +58,7 @@ _SMALLER = 0.7
 _View = namedtuple("_View", "value K rounding")
 
 
-def seen_from(P: FeasibleSet, lower: Any, width: Any) -> Any:
+def seen_from(P: FeasibleSet, lower: NDArray[np.float64], width: NDArray[np.float64]) -> FeasibleSet | None:
     """{y : lower + y in P, 0 <= y <= width} for rows A x <= b with A >= 0; None if empty, and for others."""
     if isinstance(P, Box):
         return Box(width)
@@ -146,7 +147,15 @@ def _better_points(P, width, gradient, room):
     return low, np.where(reduced < 0.0, np.minimum(width, loss), width)
 
 
-def bound_box(f: Softmax, P: FeasibleSet, M: Any, node: Any, known: float, incumbent: Any, limits: Any) -> Any:
+def bound_box(
+    f: Softmax,
+    P: FeasibleSet,
+    M: NDArray[np.float64],
+    node: tuple[NDArray[np.float64], NDArray[np.float64]],
+    known: float,
+    incumbent: Incumbent,
+    limits: Limits,
+) -> tuple[float, list[Any]]:
     """(bound, children) of a box, its bound at most the one known; see `best_first`.
 
     A node is two corners and the kinds of functions to try: in children, those that were about as good as the best.
@@ -206,7 +215,9 @@ def _offer(f, incumbent, x):
         incumbent.try_from(x)
 
 
-def softmax_branch_and_bound(f: Softmax, P: FeasibleSet, upper: Any, known: float, incumbent: Any, limits: Any) -> Any:
+def softmax_branch_and_bound(
+    f: Softmax, P: FeasibleSet, upper: NDArray[np.float64], known: float, incumbent: Incumbent, limits: Limits
+) -> Proof:
     """Proves how good the incumbent is for max f over the points of P below ``upper``, and improves it.
 
     Parameters
@@ -234,7 +245,7 @@ def _bound_node(f, P, incumbent, limits):
     return lambda node, known: bound_box(f, P, M, node, known, incumbent, limits)
 
 
-def softmax_branching_steps(problem: Any) -> Generator[Any, None, None]:
+def softmax_branching_steps(problem: Problem) -> Generator[Any, None, None]:
     """The rung: one box a step."""
     f, P, upper, x, value = problem
     n = f.n

@@ -14,9 +14,9 @@ Since M - K is positive semidefinite, |K_ij| <= |M_ij| + [(M - K)_ii (M - K)_jj]
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.rungs import largest
@@ -56,7 +56,7 @@ def _lowest_diagonal(K, rest, m):
     return K.diagonal() - np.sort(K**2, axis=1)[:, ::-1][:, :m].sum(axis=1) / least
 
 
-def hessian_entries(f: Softmax, P: FeasibleSet, upper: Any) -> Any:
+def hessian_entries(f: Softmax, P: FeasibleSet, upper: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """A >= 0 with |d_ij f| <= A_ij over the points of P below ``upper``, or None."""
     n = f.n
     upper = np.minimum(upper, 1.0) if f.unit_box else upper

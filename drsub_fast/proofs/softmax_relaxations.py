@@ -28,15 +28,16 @@ of the search solves max <g, y - x> + (y - x)'H(y - x)/2 over P, a DR-submodular
 
 import math
 from collections import namedtuple
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.doubly_nonnegative import inverse_factor
-from drsub_fast.proofs.rungs import CALL, largest
+from drsub_fast.proofs.rungs import CALL, Problem, largest
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 
@@ -60,7 +61,7 @@ _MOST_ROUNDING = 1e-3
 _ROUNDING = 1e-12
 
 
-def separable(M: Any) -> Any:
+def separable(M: NDArray[np.float64]) -> Callable[..., Expansion]:
     """x -> sum_j log(1 + x_j M_jj), the terms of negative M_jj replaced by x_j M_jj, which is larger and finite."""
     m = M.diagonal().copy()
     rising = np.maximum(m, 0.0)
@@ -95,7 +96,7 @@ def _log_det(C, weight, sign):
     return -2.0 * float(np.log(T.diagonal()).sum()), half.T @ half, rounding
 
 
-def split_parts(M: Any) -> Any:
+def split_parts(M: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(D, C) with M <= DD' - CC', up to rounding equal, by the signs of the eigenvalues."""
     eigenvalues, vectors = np.linalg.eigh(M)
     eigenvalues += 8 * len(M) * _EPS * np.abs(eigenvalues).max(initial=0.0)
@@ -106,7 +107,7 @@ def split_parts(M: Any) -> Any:
     )
 
 
-def spectral_split(M: Any, P: FeasibleSet, upper: Any) -> Any:
+def spectral_split(M: NDArray[np.float64], P: FeasibleSet, upper: NDArray[np.float64]) -> Callable[..., Expansion]:
     """The split bound over the points of P below ``upper``."""
     D, C = split_parts(M)
     K = D @ D.T
@@ -130,7 +131,7 @@ def spectral_split(M: Any, P: FeasibleSet, upper: Any) -> Any:
     return expand
 
 
-def grow_blocks(M: Any, weight: Any) -> Any:
+def grow_blocks(M: NDArray[np.float64], weight: NDArray[np.float64]) -> list[list[int]]:
     """A partition of the items with M_jj > 0 into blocks with positive semidefinite M_BB.
 
     The item of the largest weight begins a block; the one that interacts most with those in it joins next, if its
@@ -155,7 +156,7 @@ def grow_blocks(M: Any, weight: Any) -> Any:
     return blocks
 
 
-def block_sum(M: Any, blocks: Any) -> Any:
+def block_sum(M: NDArray[np.float64], blocks: Sequence[Sequence[int]]) -> Callable[..., Expansion]:
     """x -> sum over the blocks of log det(I + X_B M_BB), and x_j M_jj for the items in none."""
     rest = np.minimum(M.diagonal(), 0.0)
     lifted = M + np.diag(4 * len(M) ** 2 * _EPS * np.abs(M.diagonal()))  # what a factorisation may lose
@@ -177,7 +178,12 @@ def block_sum(M: Any, blocks: Any) -> Any:
 
 
 def search(
-    expand: Any, P: FeasibleSet, upper: Any, x: Any, unit_box: bool = False, close: float = _CLOSE
+    expand: Callable[..., Expansion],
+    P: FeasibleSet,
+    upper: NDArray[np.float64],
+    x: NDArray[np.float64],
+    unit_box: bool = False,
+    close: float = _CLOSE,
 ) -> Generator[Any, None, None]:
     """Newton's method with exact models over P; yields (bound, x, gradient) after each step, x where it was taken.
 
@@ -212,7 +218,7 @@ def search(
         x, here = x + share * (aim - x), there
 
 
-def softmax_steps(problem: Any) -> Generator[Any, None, None]:
+def softmax_steps(problem: Problem) -> Generator[Any, None, None]:
     """The rung: the three bounds, each as far as its search goes."""
     f, P, upper, x, _ = problem
     if not isinstance(f, Softmax):
