@@ -68,7 +68,7 @@ class MapDPP:
 
     def track_distance_of_the_bound(self, n):
         found = self.solve()
-        return found.bound - found.value
+        return found.upper_bound - found.value
 
     def peakmem_map_dpp(self, n):
         self.solve()

@@ -186,6 +186,8 @@ class Certificate:
             return f"{self.known:.6g}"
         if self.is_computed:
             return "none is known"
+        if self._compute is not None:
+            return "not computed: r.upper_bound computes one"
         return "not computed" + ("" if self.problem is None else ": r.prove() computes one")
 
     def __getstate__(self) -> tuple[float, float, bool]:

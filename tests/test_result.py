@@ -169,7 +169,7 @@ def test_every_record_is_equal_to_its_copy_and_has_a_text(make):
 
 def test_print_shows_a_short_table(answer):
     r = put_off(replace(answer, certificate=Certificate(np.inf, None, answer.certificate.problem)), lambda: 0.75)
-    assert "proven bound     not computed: r.prove() computes one" in str(r)
+    assert "proven bound     not computed: r.upper_bound computes one" in str(r)
     assert r.upper_bound == 0.75
     text = str(r)
     assert text.startswith("frank-wolfe: ")

@@ -33,7 +33,7 @@ from drsub_fast.discrete.bounds import hadamard_bound
 from drsub_fast.discrete.choice import FULL, INDEFINITE, MATRIX, NO_GAIN, RANK, Users
 from drsub_fast.discrete.dependence import DEPENDENT, NEARLY_SINGULAR, gain_floor
 from drsub_fast.discrete.few_items import EXACTLY, NO_LABELS, NO_QUALITY, Chosen, at_most, choose_few, choose_from
-from drsub_fast.discrete.item_set import MapResult, gains_in_order
+from drsub_fast.discrete.item_set import AS_MANY, MapResult, gains_in_order
 from drsub_fast.discrete.packing import Packing, as_packing
 from drsub_fast.objectives.similarity import ItemKernel, as_features, as_kernel_matrix
 from drsub_fast.objectives.softmax import Softmax
@@ -207,7 +207,7 @@ def exactly(kernel: ItemKernel, family: Packing, size: int) -> tuple[NDArray[np.
         new, _, reason = greedy_choice(kernel, rest, size - items.size, -1.0, floor, load)
         if not new.size and reason == FULL:
             return family.some(size), (
-                f"{size} items, as asked: nothing fits beside the {items.size} of the greedy choice, these are others"
+                f"{AS_MANY}: nothing fits beside the {items.size} of the greedy choice, so these are others"
             )
         if not new.size:  # nothing but zeros on the diagonal is left
             new = np.flatnonzero(rest.allowed & rest.fit(load, np.arange(kernel.n)))[:1]
@@ -220,8 +220,10 @@ def exactly(kernel: ItemKernel, family: Packing, size: int) -> tuple[NDArray[np.
 def size_message(size: int, independent: int) -> str:
     """What is said of exactly ``size`` items."""
     if independent < size:
-        return f"no more than {independent} items are independent, so the determinant is 0"
-    return f"{size} items, as asked"
+        return f"no more than {independent} items are independent, so the determinant is 0".replace(
+            " 1 items are", " 1 item is"
+        )
+    return AS_MANY
 
 
 def as_item_kernel(

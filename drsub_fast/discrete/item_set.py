@@ -6,15 +6,59 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drsub_fast._records import Record
+from drsub_fast._records import Record, as_text
 from drsub_fast.claims.gate import least_bound
 from drsub_fast.discrete.dependence import SINGULAR, TINY, gain_floor
 from drsub_fast.objectives.similarity import ItemKernel
 from drsub_fast.result import Certificate
 
+#: What is said where ``size`` is met.
+AS_MANY = "as many items as size asks for"
+
+#: Items that a printed choice shows.
+_SHOWN = 10
+
+
+class ItemChoice(Record):
+    """What all results of choosing items have: a proven bound, and how they are printed."""
+
+    items: NDArray[np.int64]
+    value: float
+    certificate: Certificate
+    message: str
+    _label = "value"
+
+    @property
+    def upper_bound(self) -> float:
+        """Proven upper bound on the value of every set that was allowed; computed when it is first read."""
+        return least_bound(self.value, self.certificate.read())
+
+    @property
+    def bound(self) -> float:
+        """The same as `upper_bound`, an older name of it."""
+        return self.upper_bound
+
+    @property
+    def table(self) -> dict[str, NDArray[Any]]:
+        """Columns by name, one entry an item."""
+        return {"item": self.items}
+
+    def __str__(self) -> str:
+        rows = {self._label: f"{self.value:.6g}", "upper bound": str(self.certificate), "items": str(self.items.size)}
+        columns = {self._label if name == "value" else name: column for name, column in self.table.items()}
+        if len(columns) == 1:
+            rows["items"] += f": {', '.join(map(str, self.items[: 2 * _SHOWN]))}" + ", .." * (
+                self.items.size > 2 * _SHOWN
+            )
+            return as_text(self.message, rows)
+        lines = ["".join(f"{name:>14}" for name in columns)]
+        lines += ["".join(f"{entry:14.6g}" for entry in row) for row in zip(*columns.values(), strict=True)][:_SHOWN]
+        lines += [f"{'..':>14}"] * (self.items.size > _SHOWN)
+        return "\n".join([as_text(self.message, rows), *lines])
+
 
 @dataclass(frozen=True, eq=False)
-class MapResult(Record):
+class MapResult(ItemChoice):
     """A set of items with a large determinant.
 
     Attributes
@@ -28,10 +72,10 @@ class MapResult(Record):
     order : ndarray of int
         The items in the order of choice.
     certificate : Certificate
-        What is proved of every set that was allowed; `bound` reads it.
-    bound : float
+        What is proved of every set that was allowed; `upper_bound` reads it.
+    upper_bound : float
         Proven upper bound on the value of every set that was allowed: of that size where ``size`` was given. It is
-        computed when it is first read.
+        computed when it is first read. ``bound`` is an older name of it.
     message : str
         Why the choice ended, and whether it has fewer items than allowed.
 
@@ -39,7 +83,7 @@ class MapResult(Record):
     --------
     >>> import drsub_fast as ds
     >>> s = ds.greedy_map([[2.0, 0.0], [0.0, 3.0]], size=2)
-    >>> s.items.tolist(), round(s.value, 4), s.value <= s.bound
+    >>> s.items.tolist(), round(s.value, 4), s.value <= s.upper_bound
     ([1, 0], 1.7918, True)
     """
 
@@ -50,15 +94,12 @@ class MapResult(Record):
     certificate: Certificate
     message: str
 
-    @property
-    def bound(self) -> float:
-        """The proven upper bound."""
-        return least_bound(self.value, self.certificate.read())
+    _label = "log det"
 
     @property
     def ratio(self) -> float:
-        """The determinant of these items over the largest that the bound allows, exp(value - bound), in [0, 1]."""
-        return float(np.exp(self.value - self.bound)) if self.value > -np.inf else 0.0
+        """The determinant of these items over the largest that the bound allows, exp(value - upper_bound)."""
+        return float(np.exp(self.value - self.upper_bound)) if self.value > -np.inf else 0.0
 
     @property
     def table(self) -> dict[str, NDArray[Any]]:
@@ -67,13 +108,6 @@ class MapResult(Record):
         ``pandas.DataFrame(result.table)`` shows it.
         """
         return {"item": self.order, "gain": self.gains, "value": np.cumsum(self.gains)}
-
-    def __str__(self) -> str:
-        lines = [f"{'item':>8}{'gain':>14}{'log det':>14}"]
-        rows = zip(*self.table.values(), strict=True)
-        lines += [f"{item:8}{gain:14.6g}{value:14.6g}" for item, gain, value in rows]
-        lines.append(f"{self.items.size} items, log det {self.value:.6g}, bound {self.certificate}: {self.message}")
-        return "\n".join(lines)
 
 
 #: Pivots below this part of L_ii may be rounding.

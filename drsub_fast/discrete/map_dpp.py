@@ -45,7 +45,7 @@ from drsub_fast.discrete.bounds import log_det_bound
 from drsub_fast.discrete.exact import MOST_ITEMS, exact_set
 from drsub_fast.discrete.few_items import choose_few
 from drsub_fast.discrete.greedy import as_item_kernel, choose, described, exactly, few_message
-from drsub_fast.discrete.item_set import MapResult, by_gain, gains_in_order, log_det
+from drsub_fast.discrete.item_set import AS_MANY, MapResult, by_gain, gains_in_order, log_det
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.discrete.rounding import METHODS as ROUNDINGS
 from drsub_fast.discrete.rounding import round_solution
@@ -73,7 +73,7 @@ class MapSolution(MapResult):
 
     Attributes
     ----------
-    items, value, gains, order, bound, message
+    items, value, gains, order, upper_bound, message
         As in `MapResult`; the items increasing.
     method : str
         What found the set: "greedy", "exact" or the name of a continuous method.
@@ -201,7 +201,7 @@ def map_dpp(
     >>> import drsub_fast as ds
     >>> L = [[5.0, 4.0, 0.0], [4.0, 4.0, 0.0], [0.0, 0.0, 2.0]]
     >>> r = ds.map_dpp(L, size=2)
-    >>> r.items, round(r.value, 3), round(r.bound, 2)
+    >>> r.items, round(r.value, 3), round(r.upper_bound, 2)
     (array([0, 2]), 2.303, 2.31)
     """
     began = now()
@@ -317,7 +317,7 @@ def _continuous(kernel, family, size, start, solver, improve, rounding, options,
             if size is not None:
                 items = resized(kernel, family, items, size)
                 items = improve_by_moves(kernel, family, items, size) if improve else items
-        message = "" if size is not None else f"{items.size} of at most {family.most} items: the point was rounded"
+        message = AS_MANY if size is not None else f"{items.size} of at most {family.most} items: the point was rounded"
     except OutOfTime:
         items, fractional, message = None, np.nan, ""
     if items is None or result.status not in FINISHED_RUNS:

@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_count, as_flag, as_items, as_seed, as_vector, one_of
-from drsub_fast._records import Record
-from drsub_fast.claims.gate import least_bound
+from drsub_fast.discrete.item_set import ItemChoice
 from drsub_fast.discrete.moves import Evaluations, improved
 from drsub_fast.discrete.packing import as_packing, require_down_closed
 from drsub_fast.discrete.pipage import INTEGRAL, BetterEnd, RandomEnd, RisingEnd, can_pipage, pipage
@@ -43,7 +42,7 @@ METHODS = ("auto", "pipage", "threshold", "randomized")
 
 
 @dataclass(frozen=True, eq=False)
-class RoundedSet(Record):
+class RoundedSet(ItemChoice):
     """A set of items and what it is worth.
 
     Attributes
@@ -58,9 +57,9 @@ class RoundedSet(Record):
         How often f was evaluated, at a point or for an item's gain.
     message : str
         How the set was found.
-    bound : float
+    upper_bound : float
         Proven upper bound on f over all sets that were allowed, infinite where f is not known to be submodular;
-        computed when it is first read.
+        computed when it is first read. ``bound`` is an older name of it.
 
     Examples
     --------
@@ -77,10 +76,6 @@ class RoundedSet(Record):
     n_values: int
     message: str
     certificate: Certificate = field(repr=False)
-
-    @property
-    def bound(self) -> float:
-        return least_bound(self.value, self.certificate.read())
 
     @property
     def lost(self) -> float:

@@ -158,7 +158,7 @@ class ItemSelector:
     def bound_(self) -> float:
         if not hasattr(self, "_found"):
             raise AttributeError("bound_ is there after fit(X)")
-        return self._found.bound
+        return self._found.upper_bound
 
     def transform(self, X: Any) -> Any:
         """The chosen rows of X, in the order of choice; those of a data frame as one.

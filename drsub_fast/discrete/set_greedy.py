@@ -28,10 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drsub_fast._checks import as_real, as_seed
-from drsub_fast._records import Record
-from drsub_fast.claims.gate import least_bound
 from drsub_fast.claims.premises import property_holds
 from drsub_fast.discrete.bounds import log_det_bound
+from drsub_fast.discrete.item_set import AS_MANY, ItemChoice
 from drsub_fast.discrete.moves import Evaluations, improved
 from drsub_fast.discrete.packing import Packing, as_packing
 from drsub_fast.discrete.set_function import DeterminantFunction, SetFunction, as_set_function
@@ -45,7 +44,7 @@ _BOUND_ROUNDS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class GreedySet(Record):
+class GreedySet(ItemChoice):
     """A set of items chosen by `greedy`.
 
     Attributes
@@ -56,8 +55,9 @@ class GreedySet(Record):
         F of the set.
     gains : ndarray
         What each item added.
-    bound : float
+    upper_bound : float
         Proven upper bound on F over all sets that were allowed, if F is submodular; computed when it is first read.
+        ``bound`` is an older name of it.
     guarantee : Guarantee
         What the greedy choice promises ahead, and whether its premise is known to hold.
     n_values : int
@@ -82,13 +82,9 @@ class GreedySet(Record):
     message: str
 
     @property
-    def bound(self) -> float:
-        return least_bound(self.value, self.certificate.read())
-
-    @property
     def ratio(self) -> float:
-        """value / bound, a proven part of the maximum; NaN where the bound is not above 0."""
-        return self.value / self.bound if self.bound > 0.0 else math.nan
+        """value / upper_bound, a proven part of the maximum; NaN where the bound is not above 0."""
+        return self.value / self.upper_bound if self.upper_bound > 0.0 else math.nan
 
     @property
     def table(self) -> dict[str, NDArray[Any]]:
@@ -143,7 +139,7 @@ def greedy(
     >>> import drsub_fast as ds
     >>> F = ds.Multilinear.coverage([{"a", "b"}, {"b", "c"}, {"c", "d", "e"}])
     >>> s = ds.greedy(F, 2)
-    >>> s.items, s.value, round(s.bound, 6)
+    >>> s.items, s.value, round(s.upper_bound, 6)
     (array([2, 0]), 5.0, 5.0)
     """
     n = F.n if isinstance(F, Objective) else P.n if isinstance(P, FeasibleSet) else None
@@ -161,7 +157,7 @@ def greedy(
         _better_single(best)
     if size is not None and len(best.items) < size:
         best = lazy_choice(function, family, size, start=family.some(size))
-        best.message = "nothing fitted beside the greedy choice before it had that size: any set that has it"
+        best.message = f"{AS_MANY}: nothing fits beside the smaller greedy choice, so these are others"
     choices = [best]
     if improve:
         choices.append(_improved(F, function, family, size, best))
@@ -223,7 +219,7 @@ def lazy_choice(
     for j in start:
         choice.add(j, function.gains([j])[0])
     taken = set(choice.items)
-    choice.message = "no further item fits the constraint" if size is None else f"{size} items, as asked"
+    choice.message = "no further item fits the constraint" if size is None else AS_MANY
     evaluated = np.zeros(function.n, np.int64)  # the size of the set when the item was last evaluated
     while len(choice.items) < most:
         while heap:

@@ -107,7 +107,7 @@ def races(sizes: Iterable[int] = SIZES, k: int = CHOSEN, continuous_up_to: int =
 
 
 def _worth(found):
-    return found.value, found.bound
+    return found.value, found.upper_bound
 
 
 def format_races(rows: Iterable[Race]) -> str:

@@ -116,7 +116,7 @@ def format_choices(choices: Iterable[Choice]) -> str:
             lines += [constraint]
         s = choice.solution
         lines.append(
-            f"  {choice.name:32}{s.value:10.4f}{s.fractional_value:10.4f}{s.bound:10.3f}{s.items.size:8}"
+            f"  {choice.name:32}{s.value:10.4f}{s.fractional_value:10.4f}{s.upper_bound:10.3f}{s.items.size:8}"
             f"{1e3 * s.time:10.1f}"
         )
     return "\n".join(lines)

@@ -145,7 +145,7 @@ def test_one_bad_user_leaves_the_others_alone():
         assert (found.items[b] == -1).all()
     assert found.value[7] == -np.inf
     assert len(set(found.items[7].tolist())) == 3
-    assert found.messages[7] == "user 7: no more than 1 items are independent, so the determinant is 0"
+    assert found.messages[7] == "user 7: no more than 1 item is independent, so the determinant is 0"
     rest = [0, 8, 9, 10, 11]
     assert found.value[rest].tobytes() == good.value[rest].tobytes()
 
