@@ -87,7 +87,7 @@ IMPLIED_OBJECTIVES = ("quadratic", "softmax")
 def implied_kind(kinds: dict[str, Kind], names: Iterable[str]) -> str | None:
     """The kind that names of arguments stand for: the one of the fewest arguments that has them all; None if none has.
 
-    One whose arguments are all there, but for those that may be left out, goes before the others, and the first to be
+    One whose arguments are all there, except those that may be left out, goes before the others, and the first to be
     registered before later ones. ``n`` says nothing.
     """
     names = set(names)

@@ -151,7 +151,8 @@ def nonmonotone_bound(optimum: float, curvature: float, n_steps: int, k: int | N
 
     Notes
     -----
-    Bian et al. 2017, Theorem 2 and Corollary 1, in their explicit form (see the module).
+    Bian et al. 2017, Theorem 2 and Corollary 1, without O(.) terms: after k of K steps
+    f(x) >= (k/K)(1 - 1/K)^(k-1) f(x*) - C/(2K) [1 - (1 - 1/K)^k].
 
     Examples
     --------

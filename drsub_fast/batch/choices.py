@@ -85,7 +85,7 @@ class StackedChoices(Record):
             "status": ", ".join(f"{count} {name}" for name, count in names.items()),
             "work": f"{self.time:.3g} s" + ran_as(self.compiled),
         }
-        rows |= {f"user {i}": message for i, message in list(self.messages.items())[:5]}
+        rows |= {f"user {i}": message.removeprefix(f"user {i}: ") for i, message in list(self.messages.items())[:5]}
         return f"{len(self)} users, up to {self.items.shape[1]} items each", rows
 
     def __str__(self) -> str:

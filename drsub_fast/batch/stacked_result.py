@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drsub_fast._records import Record, as_html, as_text
+from drsub_fast._records import Record, as_html, as_text, count_of
 from drsub_fast.result import Guarantee, Status, ran_as
 
 
@@ -160,12 +160,14 @@ class StackedResult(Record):
             "values": spread,
             "largest gap": f"{gaps.max():.3g}" if gaps.size else "not computed",
             "status": ", ".join(f"{count} {name}" for name, count in counts.items()),
-            "work": f"{self.n_iter.sum()} steps, {self.n_lmo.sum()} oracle calls, {self.time:.3g} s"
-            + ran_as(self.compiled),
+            "work": f"{count_of(self.n_iter.sum(), 'step')}, {count_of(self.n_lmo.sum(), 'oracle call')}, "
+            f"{self.time:.3g} s{ran_as(self.compiled)}",
         }
         if self.n_starts > 1:
-            rows["starts"] = f"{self.n_starts} a problem; maximize(f, P) adds as many as pay"
-        rows |= {f"problem {i}": message for i, message in list(self.messages.items())[:5]}
+            rows["starts"] = f"{self.n_starts} a problem; ds.maximize(f, P) may run more"
+        rows |= {
+            f"problem {i}": message.removeprefix(f"problem {i}: ") for i, message in list(self.messages.items())[:5]
+        }
         return f"{self.method}: {len(self)} problems with {self.x.shape[1]} variables", rows
 
     def __str__(self) -> str:

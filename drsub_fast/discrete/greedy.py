@@ -302,7 +302,8 @@ def greedy_map(
 
     Notes
     -----
-    Chen, Zhang, Zhou 2018, on the items that can still be chosen (see the module). At most O(n k^2) time and O(n k)
+    Chen, Zhang, Zhou 2018, on the items that can still be chosen; those that
+    cannot be the next choice are not looked at. At most O(n k^2) time and O(n k)
     memory for k chosen items, and O(n r) for each with features. Under a knapsack or rows of different weights, the
     choice by log d^2 per weight is tried too, and the better set returned.
 

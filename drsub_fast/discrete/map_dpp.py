@@ -165,7 +165,8 @@ def map_dpp(
     constraint : int or FeasibleSet, optional
         A number of items at most, or the down-closed set whose 0/1 points are allowed.
     method : str
-        "auto" (see the module), "greedy", "continuous" (two-phase Frank-Wolfe), any other method by its name in
+        "auto" ("greedy", and under a constraint other than a number of items in all or in each group "best", up to
+        n = 500), "greedy", "continuous" (two-phase Frank-Wolfe), any other method by its name in
         `METHODS`, "best" (the better of "continuous" and "greedy") or "exact" (at most 24 items).
     features, quality, similarity, gamma
         Instead of L, as for `greedy_map`.

@@ -105,7 +105,9 @@ def round_solution(
     x : array_like, shape (n,)
         A point of P; entries above 1 count as 1.
     method : {"auto", "pipage", "threshold", "randomized"}
-        See the module.
+        "pipage" shifts weight between two fractional items until one is 0 or 1, so that f does not fall; "threshold"
+        takes items by decreasing x while they fit; "randomized" is the best of ``n_draws`` random sets of expectation
+        x; "auto" is pipage where it applies, else threshold.
     improve : bool, default False
         Whether `improve_set` follows.
     n_draws : int, default 16

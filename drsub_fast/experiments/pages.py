@@ -7,16 +7,12 @@ pages alone.
 import importlib.util
 import inspect
 import re
-import sys
 import typing
 from types import ModuleType
 
 from numpy.typing import ArrayLike
 
 from drsub_fast.experiments.gallery import pictures
-
-#: Words of a docstring by which it sends the reader to its module.
-_SENDS = re.compile(r"[Ss]ee the\s+module|\(see the\s+module\)|the module has")
 
 #: numpy's ``NDArray`` written out.
 _ARRAY = re.compile(r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[numpy\.(\w+)\]\]")
@@ -52,16 +48,13 @@ def _functions_of(item):
 
 
 def complete(package: ModuleType) -> None:
-    """Adds the gallery to the package's docstring and, where a docstring sends to its module, that module's text."""
+    """Adds the gallery to the package's docstring, and shortens annotations."""
     if importlib.util.find_spec("matplotlib") is not None:
         package.__doc__ = f"{package.__doc__}\n{pictures()}\n"
     for name in package.__all__:
         item = getattr(package, name)
         if not (inspect.isclass(item) or inspect.isfunction(item)):
             continue
-        text = inspect.getdoc(item) or ""
-        if _SENDS.search(text):
-            item.__doc__ = f"{text}\n\n**The module**\n\n{inspect.getdoc(sys.modules[item.__module__])}\n"
         for function in _functions_of(item):
             function.__annotations__ = {
                 name: short_annotation(annotation) for name, annotation in function.__annotations__.items()

@@ -109,7 +109,8 @@ class FeatureBased(Objective):
 
     Notes
     -----
-    DR-submodular, monotone, concave and >= 0: value and gap are a bound. See the module for the sources.
+    DR-submodular, monotone, concave and >= 0, so value + gap is an upper bound. Wei, Iyer, Bilmes 2014; Bian et al.
+    2017, Appendix B.
 
     Examples
     --------

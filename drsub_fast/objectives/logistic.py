@@ -172,8 +172,9 @@ class LogisticNonconvex(Objective):
 
     Notes
     -----
-    Bian et al. 2017, Appendix A; the regularisers are those of Antoniadis et al. 2011. What is DR-submodular and
-    what is not: see the module.
+    Bian et al. 2017, Appendix A; the regularisers are those of Antoniadis et al. 2011. If the entries
+    of each column of Z have one sign, f is DR-submodular, after changes of sign, where
+    |x_i| <= `dr_radius`; not beyond.
 
     Examples
     --------

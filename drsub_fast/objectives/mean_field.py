@@ -101,8 +101,8 @@ class MeanField(Objective):
     Notes
     -----
     Bian et al. 2017 (there as a divergence to be minimised); Djolonga and Krause, "From MAP to
-    marginals: variational inference in Bayesian submodular models", 2014. The value is exact at 0 and 1; the
-    gradient is finite there: see the module.
+    marginals: variational inference in Bayesian submodular models", 2014. The value is exact at 0 and 1; for
+    the gradient, which is infinite there, x_i is clipped to [1e-12, 1 - 1e-12].
 
     Examples
     --------

@@ -34,8 +34,8 @@ class NonnegativePCA(Objective):
 
     Notes
     -----
-    Bian et al. 2017, Appendix A, where f is not divided by m. Not DR-submodular: see the module for what the methods
-    then guarantee. Use with the set `Ball`.
+    Bian et al. 2017, Appendix A, where f is not divided by m. f is convex, not DR-submodular: the methods find
+    stationary points, and their bounds on the value do not apply. Use with the set `Ball`.
 
     Examples
     --------

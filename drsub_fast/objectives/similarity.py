@@ -86,7 +86,7 @@ class ItemKernel:
         return vectors * np.sqrt(values.clip(0.0))
 
     def matrix(self) -> Any:
-        """L as a C-contiguous array that is there anyway, to be read only, or None."""
+        """L as a C-contiguous array if it is stored as one, read-only; else None."""
 
     def require_valid(self, items: Any = ()) -> None:
         """Raise ValueError if an entry that `row` has read is not finite or not symmetric (default: they are).

@@ -51,7 +51,7 @@ from drsub_fast.solvers.state import gap_at
 #: Largest number of variables of the method whose time grows exponentially.
 _MOST_VARIABLES_OF_MILP = 120
 
-#: The rungs that a method begins with anyway.
+#: The rungs that a method begins with in any case.
 _OWN_RUNGS = {
     "doubly-nonnegative": (interior_point_steps, first_order_steps),
     "kkt-milp": (interior_point_steps, first_order_steps),

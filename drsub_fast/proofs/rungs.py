@@ -49,7 +49,7 @@ class Allowance:
         self._last = None
 
     def spend(self, price: float, least: float | None = None) -> bool:
-        """Takes the price of a step off; False where it, or the ``least`` part of it in time, is not to be had."""
+        """Takes the price of a step off; False where it, or the ``least`` part of it in time, cannot be paid."""
         late = self.deadline is not None and self._is_late(price, least or price)
         self.was_late = self.was_late or late
         if price > self.operations or late:

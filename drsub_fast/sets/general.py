@@ -82,7 +82,8 @@ class GeneralPolytope(FeasibleSet):
 
     Notes
     -----
-    Not down-closed (see the module): solvers begin at `start()`, a vertex found by HiGHS.
+    Not down-closed, as a point below one of the set may be outside: solvers begin at `start()`, a vertex found by
+    HiGHS.
 
     Examples
     --------

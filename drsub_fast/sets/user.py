@@ -261,7 +261,7 @@ class CallableSet(_OracleSet):
 
     Examples
     --------
-    A budget (see the module for forests, paths and shipments):
+    A budget:
 
     >>> import numpy as np
     >>> import drsub_fast as ds

@@ -172,7 +172,7 @@ def frank_wolfe(
     callback_every : int
         Updates from one call of ``callback`` to the next.
     time_limit : float, optional
-        Seconds of wall-clock time, passed by a fifth and 10 ms at most: a step that takes longer is given up. A call of
+        Seconds of wall-clock time, exceeded by at most 20 % + 10 ms: a step that takes longer is given up. A call of
         a function of yours is waited for. Compiling counts, and while fewer than 30 s are left none is begun: what is
         not compiled yet runs as plain Python, much slower (`drsub-fast warmup` compiles ahead).
     progress : bool

@@ -262,7 +262,7 @@ class _Starts:
         self.seconds = 0.0
 
     def _unsolved(self, costs):
-        """The rows of further starts, but for their traces."""
+        """The rows of further starts, without their traces."""
         count, points = len(costs), np.tile(self.run.x, (len(costs), 1))
         if self.run.f.likely_peak() is not None and self.run.P.is_down_closed:
             points[2::3] = points_inside(self.run.P, self.run.upper, costs[2::3])

@@ -1,4 +1,4 @@
-"""Projected gradient ascent with the step 1/(k + 1) (the paper's baseline), and the door to spectral steps.
+"""Projected gradient ascent with the step 1/(k + 1) (the paper's baseline); and the choice of spectral steps.
 
 x_{k+1} = projection onto P of x_k + grad f(x_k) / (k + 1), k = 0, 1, ..
 

@@ -14,7 +14,7 @@ from drsub_fast.objectives.base import Objective
 from drsub_fast.result import Guarantee, Result, Status
 from drsub_fast.sets.base import FeasibleSet
 
-#: Names of the built-in methods, for type checkers: one's own is passed by its record, or by its name at run time.
+#: Names of the built-in methods, for type checkers: pass the record of a method of your own, or its name at run time.
 MethodName = Literal[
     "auto", "boosted-gradient", "double-greedy", "frank-wolfe", "fully-corrective-frank-wolfe", "global-maximum",
     "monotone-frank-wolfe", "mualem-feldman", "multi-start", "nonmonotone-frank-wolfe", "projected-gradient",

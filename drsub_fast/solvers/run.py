@@ -87,7 +87,7 @@ _SAME = 1e-14
 # Places of the vectors that Python reads, in the order of `State`.
 CANDIDATE, BEST, TOP, PREVIOUS = 1, 4, 5, 6
 
-#: Status of a run by the code with which its loop came to its end, but for FINISHED, where it depends on the method.
+#: Status of a run by the code with which its loop came to its end, except FINISHED, where it depends on the method.
 STATUS_OF = {CONVERGED: Status.CONVERGED, STALLED: Status.STALLED}
 
 #: What a callback receives.

@@ -15,7 +15,7 @@ objectives given as Python callables, as plain Python. Beside its mathematics a 
 3. At K = k_stop it returns BREAK: Python wants to look at the clock or to call the callback, after the last step too.
 4. Once K is k_max, or the gap is small (`small_gap`), it ends by CONVERGED, FINISHED or STALLED, after `close_run` in
    the first case; in the second it sets CLOSING and evaluates f at the last iterate anew.
-5. A vertex is had by `next_vertex`, or for a cost other than the gradient by `ask_oracle`. A code other than OK is
+5. Call `next_vertex` for a vertex, or `ask_oracle` for a cost other than the gradient. A code other than OK is
    returned as it is; Python answers it, and the loop asks again at the same place.
 6. After the step, a loop of the first kind counts it in K. One of the second checks it by `stays_finite`, keeps x in
    `previous`, and enters the value by `note_step` and, if it is the largest, x by `note_top` or `note_higher`. Then
@@ -254,7 +254,7 @@ def next_vertex(objective, work, feasible_set, set_work, state, x, additive):
 
 @kernel
 def measure_gap(objective, work, feasible_set, set_work, state, x, trace_gap):
-    """Asks the oracle for the gap of iterate K, where the loop does not ask anyway; returns the oracle's code."""
+    """Asks the oracle for the gap of iterate K, if the loop did not ask for it; returns the oracle's code."""
     state.control[VERTEX] = STALE
     code = next_vertex(objective, work, feasible_set, set_work, state, x, True)
     if code == OK:
