@@ -34,7 +34,7 @@ from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import inner_point, solver_upper
 from drsub_fast.solvers.record import Method, register_method
-from drsub_fast.solvers.run import Progress
+from drsub_fast.solvers.run import Progress, bound_from_zero
 
 _PROMISE = Promise(
     1.0 - 1.0 / math.e,
@@ -191,7 +191,7 @@ def stochastic_continuous_greedy(
     n_values, callback = as_count(n_values, "n_values", lower=1), as_function(callback, "callback")
     deadline = math.inf if time_limit is None else began + as_real(time_limit, "time_limit", lower=0.0)
     rng = np.random.default_rng(as_seed(seed))
-    x, values = np.zeros(f.n), []
+    x, values, first_gap = np.zeros(f.n), [], math.nan
     average = _Average(f.sampler, f.n) if isinstance(f, SampledExtension) else _Gradients(f)
     status = Status.COMPLETED
     try:
@@ -203,7 +203,10 @@ def stochastic_continuous_greedy(
             if math.isnan(value):
                 status = Status.NON_FINITE
                 break
-            x = np.minimum(x + average.best_vertex(P, upper) / steps, upper)
+            v = average.best_vertex(P, upper)
+            if t == 1 and isinstance(average, _Gradients) and f.finite_at_zero:
+                first_gap = float(average.gradient @ v)
+            x = np.minimum(x + v / steps, upper)
             values.append(value)
             if callback is not None and callback(Progress(t, x.copy(), value, math.nan)):
                 status = Status.CALLBACK
@@ -212,9 +215,11 @@ def stochastic_continuous_greedy(
     except KeyboardInterrupt:
         status, value = Status.INTERRUPTED, average.value_of(x, rng, 1)
     trace = Trace(np.array([*values, value]), np.full(len(values) + 1, math.nan))
-    guarantee, _ = claims(f, P, upper, _PROMISE, status, len(values), trace.value, value, math.inf)
+    trace.fw_gap[0] = first_gap
+    bound = bound_from_zero(f, upper, trace.value, trace.fw_gap)
+    guarantee, bound = claims(f, P, upper, _PROMISE, status, len(values), trace.value, value, bound)
     return Result(
-        x, value, math.nan, Certificate(math.inf, None, (f, P)), guarantee, status, len(values), average.n_lmo,
+        x, value, math.nan, Certificate(bound, None, (f, P)), guarantee, status, len(values), average.n_lmo,
         now() - began, trace, x.copy(), value, "stochastic-continuous-greedy",
     )  # fmt: skip
 
