@@ -8,17 +8,37 @@ import decimal
 import math
 import numbers
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any, Literal, Protocol, SupportsInt, TypeAlias, overload
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
+
+#: An array as numpy reads it, of any type.
+Raw = NDArray[Any]
+#: A matrix of float64, dense or sparse. SciPy has no types: a checker takes what is sparse as it comes.
+Matrix: TypeAlias = NDArray[np.float64] | scipy.sparse.sparray
+#: The same as a user may give it.
+MatrixLike: TypeAlias = ArrayLike | scipy.sparse.sparray
+
+
+class _Networkx(Protocol):
+    """A graph of networkx."""
+
+    def adjacency(self) -> Iterable[Any]: ...
+    def number_of_nodes(self) -> int: ...
+
+
+#: A graph by its adjacency matrix, or one of networkx.
+Graph: TypeAlias = MatrixLike | _Networkx
 
 #: More steps, items, workers or samples than this are a mistake: one array of that length takes 16 GB.
 LARGEST_COUNT = 2**31 - 1
 
 
-def as_numbers(data, name):
+def as_numbers(data: object, name: str) -> Raw:
     """An array of real numbers as numpy reads it, of any type and shape; not a copy where numpy makes none.
 
     Masked, complex, structured and time-valued arrays and texts are refused rather than converted: numpy would ignore
@@ -43,19 +63,19 @@ def as_numbers(data, name):
     return raw
 
 
-def _is_masked(data, depth=3):
+def _is_masked(data: object, depth: int = 3) -> bool:
     """Whether an array or nested list has masked entries."""
     if isinstance(data, np.ma.MaskedArray):
         return bool(np.ma.is_masked(data))
     return depth > 0 and isinstance(data, (list, tuple)) and any(_is_masked(item, depth - 1) for item in data)
 
 
-def _is(value, kind):
+def _is(value: object, kind: type) -> bool:
     """Whether a value is of a kind of `numbers`. To Python numpy's durations are integers."""
     return isinstance(value, kind) and not isinstance(value, np.timedelta64)
 
 
-def _require_number_objects(raw, name):
+def _require_number_objects(raw: Raw, name: str) -> None:
     """Raise TypeError for the first entry of an array of objects that is not a real number."""
     for where, item in zip(np.ndindex(raw.shape), raw.flat, strict=True):
         is_number = _is(item, numbers.Real) or isinstance(item, (decimal.Decimal, np.bool_))
@@ -65,7 +85,7 @@ def _require_number_objects(raw, name):
             )
 
 
-def as_sparse(data, name, make=scipy.sparse.csr_array):
+def as_sparse(data, name: str, make=scipy.sparse.csr_array) -> "scipy.sparse.csr_array":
     """A sparse matrix of real, finite numbers in the format of ``make``, entries that are given twice added; a copy."""
     if data.ndim != 2:
         raise ValueError(f"{name} must be a matrix (2 axes), got shape {data.shape}")
@@ -86,11 +106,16 @@ def as_sparse(data, name, make=scipy.sparse.csr_array):
 _FULL = 2**27
 
 
-def as_full(matrix, name):
+def dense(matrix: Matrix) -> NDArray[np.float64]:
+    """A matrix that is an array already, or is written out in full."""
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
+
+
+def as_full(matrix: MatrixLike, name: str) -> ArrayLike:
     """A matrix with all its entries; one that is sparse has them checked first, and is refused if it is too large."""
     if not scipy.sparse.issparse(matrix):
         return matrix
-    m, n = matrix.shape
+    m, n = np.shape(matrix)
     if m * n > _FULL:
         raise ValueError(
             f"{name} is a sparse {m} x {n} matrix, which is needed in full here: {8e-9 * m * n:.3g} GB; "
@@ -99,7 +124,7 @@ def as_full(matrix, name):
     return as_sparse(matrix, name).toarray()
 
 
-def as_number_or_vector(data, name, n, lower=None):
+def as_number_or_vector(data: object, name: str, n: int, lower: float | None = None) -> NDArray[np.float64]:
     """Vector of shape (n,), of one number for all entries or of a number each."""
     raw = as_numbers(data, name)
     if raw.shape == ():
@@ -107,7 +132,7 @@ def as_number_or_vector(data, name, n, lower=None):
     return as_vector(data, name, n=n, lower=lower)
 
 
-def as_array(data, name, ndim):
+def as_array(data: object, name: str, ndim: int) -> NDArray[np.float64]:
     """Array of float64 with ``ndim`` axes and finite entries; a copy."""
     raw = as_numbers(data, name)
     try:
@@ -126,26 +151,26 @@ def as_array(data, name, ndim):
     return array
 
 
-def as_view(data, name):
+def as_view(data: object, name: str) -> NDArray[np.float64]:
     """Matrix of float64: the caller's own array where it is one, which is not to be changed; entries unchecked."""
     if isinstance(data, np.ndarray) and type(data) is np.ndarray and data.dtype == np.float64 and data.ndim == 2:
         return data
     return as_array(data, name, 2)
 
 
-def require_finite(array, name):
+def require_finite(array: NDArray[np.float64], name: str) -> None:
     """Raise ValueError naming the first entry that is NaN or infinite."""
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"{entry(name, where)} = {array[where]} is not finite")
 
 
-def entry(name, where):
+def entry(name: str, where: Sequence[SupportsInt]) -> str:
     """How an entry is written: ``H[3, 7]``."""
     return f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else name
 
 
-def as_vector(data, name, n=None, lower=None):
+def as_vector(data: object, name: str, n: int | None = None, lower: float | None = None) -> NDArray[np.float64]:
     """Vector of shape (n,), each entry at least ``lower``."""
     vector = as_array(data, name, 1)
     if n is not None and vector.size != n:
@@ -157,7 +182,7 @@ def as_vector(data, name, n=None, lower=None):
     return vector
 
 
-def require_at_least(array, lower, name, consequence=""):
+def require_at_least(array: NDArray[np.float64], lower: float, name: str, consequence: str = "") -> None:
     """Raise ValueError naming the smallest entry if it is below ``lower``."""
     if array.size and array.min() < lower:
         where = np.unravel_index(int(array.argmin()), array.shape)
@@ -165,7 +190,7 @@ def require_at_least(array, lower, name, consequence=""):
         raise ValueError(f"{entry(name, where)} = {array[where]:g} is {word}{consequence}")
 
 
-def as_labels(data, name, count=None):
+def as_labels(data: object, name: str, count: int | None = None) -> NDArray[np.int64]:
     """Vector of int64 with entries in [0, count)."""
     vector = as_vector(data, name)
     labels = np.where(np.abs(vector) <= LARGEST_COUNT, vector, -1.0).astype(np.int64)
@@ -179,30 +204,30 @@ def as_labels(data, name, count=None):
     return labels
 
 
-def as_items(data, n, name="items"):
+def as_items(data: object, n: int | None, name: str = "items") -> NDArray[np.int64]:
     """Items of 0 .. n - 1 as an int64 vector, empty if there are none; from any iterable of integers. n may be None."""
-    is_list = isinstance(data, Iterable) and not isinstance(data, (str, bytes)) and not scipy.sparse.issparse(data)
-    items = list(data) if is_list else None
+    is_text = isinstance(data, (str, bytes))
+    items = list(data) if isinstance(data, Iterable) and not is_text and not scipy.sparse.issparse(data) else None
     if items is None or any(isinstance(item, (bool, np.bool_)) for item in items):
         raise TypeError(f"{name} must be an iterable of integers, got {described(data) if items is None else 'bools'}")
     return as_labels(items, name, n) if items else np.zeros(0, np.int64)
 
 
-def as_square(data, name):
+def as_square(data: object, name: str) -> NDArray[np.float64]:
     """Square matrix, at least 1 x 1."""
     matrix = as_array(data, name, 2)
     _require_square(matrix, name)
     return matrix
 
 
-def _require_square(matrix, name):
+def _require_square(matrix: Matrix, name: str) -> None:
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"{name} must be square, got shape {matrix.shape}")
     if matrix.shape[0] == 0:
         raise ValueError(f"{name} is empty: at least one variable is needed")
 
 
-def as_symmetric(data, name, rtol=1e-10):
+def as_symmetric(data: object, name: str, rtol: float = 1e-10) -> NDArray[np.float64]:
     """Symmetric matrix; an asymmetry within rounding is averaged away, a larger one refused."""
     matrix = as_square(data, name)
     skew, i, j = _largest_skew(matrix)
@@ -213,7 +238,7 @@ def as_symmetric(data, name, rtol=1e-10):
     return matrix
 
 
-def _not_symmetric(matrix, name, i, j):
+def _not_symmetric(matrix: Matrix, name: str, i: int, j: int) -> ValueError:
     return ValueError(
         f"{name} is not symmetric: {name}[{i}, {j}] = {float(matrix[i, j])} but "
         f"{name}[{j}, {i}] = {float(matrix[j, i])}; "
@@ -221,7 +246,7 @@ def _not_symmetric(matrix, name, i, j):
     )
 
 
-def as_symmetric_sparse(data, name, rtol=1e-10):
+def as_symmetric_sparse(data, name: str, rtol: float = 1e-10) -> "scipy.sparse.csr_array":
     """Symmetric sparse matrix as a `scipy.sparse.csr_array` with sorted rows, duplicates summed and no stored zeros.
 
     Like `as_symmetric`, but nothing of the size of a dense matrix is made.
@@ -248,18 +273,18 @@ def as_symmetric_sparse(data, name, rtol=1e-10):
     return matrix
 
 
-def _largest_skew(matrix, rows=64):
+def _largest_skew(matrix: NDArray[np.float64], rows: int = 64) -> tuple[float, int, int]:
     """(|M_ij - M_ji|, i, j) where it is largest; by blocks of rows, since a whole transpose misses the cache."""
-    worst = (0.0, 0, 0)
+    worst = 0.0, 0, 0
     for start in range(0, len(matrix), rows):
         skew = np.abs(matrix[start : start + rows, start:] - matrix[start:, start : start + rows].T)
         i, j = np.unravel_index(int(skew.argmax()), skew.shape)
         if skew[i, j] > worst[0]:
-            worst = (skew[i, j], start + i, start + j)
+            worst = (float(skew[i, j]), start + int(i), start + int(j))
     return worst
 
 
-def as_real(value, name, lower=None, strict=False):
+def as_real(value: Any, name: str, lower: float | None = None, strict: bool = False) -> float:
     """A finite float, at least (or, if strict, above) ``lower``."""
     if type(value) is not float:
         is_number = _is(value, numbers.Real) and not isinstance(value, bool)
@@ -278,13 +303,13 @@ def as_real(value, name, lower=None, strict=False):
     return value
 
 
-def described(value):
+def described(value: object) -> str:
     """The type of a value, with the shape of an array."""
     shape = f" of shape {value.shape}" if isinstance(value, np.ndarray) else ""
     return f"{type(value).__name__}{shape}"
 
 
-def as_count(value, name, lower=0, upper=LARGEST_COUNT):
+def as_count(value: Any, name: str, lower: int = 0, upper: float = LARGEST_COUNT) -> int:
     """An int in [lower, upper]."""
     if type(value) is not int and (isinstance(value, bool) or not _is(value, numbers.Integral)):
         raise TypeError(f"{name} must be an integer, got {described(value)}")
@@ -296,38 +321,42 @@ def as_count(value, name, lower=0, upper=LARGEST_COUNT):
     return value
 
 
-def as_seed(value, name="seed"):
+def as_seed(value: object, name: str = "seed") -> int:
     """A seed of numpy's generators: an integer, at least 0, of any size."""
     return as_count(value, name, upper=math.inf)
 
 
-def as_flag(value, name):
+def as_flag(value: object, name: str) -> bool:
     """A bool; 0 and 1 are not, since they are mostly an argument in the wrong place."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {described(value)}")
     return bool(value)
 
 
-def as_known(value, name):
+def as_known(value: object, name: str) -> bool | None:
     """What is known of something: True, False or None."""
     return None if value is None else as_flag(value, name)
 
 
-def as_function(value, name, optional=True):
+@overload
+def as_function(value: object, name: str, optional: Literal[False]) -> Callable[..., Any]: ...
+@overload
+def as_function(value: object, name: str) -> Callable[..., Any] | None: ...
+def as_function(value: object, name: str, optional: bool = True) -> Callable[..., Any] | None:
     """Something that can be called, or None where it may be left out; an objective has another interface."""
     if hasattr(value, "value_and_gradient") or not (callable(value) or (optional and value is None)):
         raise TypeError(f"{name} must be a function{' or None' if optional else ''}, got {described(value)}")
-    return value
+    return value if callable(value) else None
 
 
-def as_path(value, call):
+def as_path(value: object, call: str) -> Path:
     """The path of a file, which ``call``, in words, has first."""
     if not isinstance(value, (str, os.PathLike)):
         raise TypeError(f"the path of the file comes first, {call}: it must be a text or Path, got {described(value)}")
     return Path(value)
 
 
-def one_of(value, name, choices):
+def one_of(value: object, name: str, choices: Sequence[str]) -> str:
     """``value`` if it is among ``choices``, else a ValueError that lists them, or a TypeError if it is no text."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a text, one of {', '.join(map(repr, choices))}; got {described(value)}")
@@ -336,7 +365,7 @@ def one_of(value, name, choices):
     return value
 
 
-def as_adjacency(graph, name):
+def as_adjacency(graph: Graph, name: str) -> NDArray[np.float64]:
     """Adjacency matrix, entries >= 0, zero diagonal, from an array, a scipy.sparse matrix or a networkx graph."""
     if hasattr(graph, "adjacency") and hasattr(graph, "number_of_nodes"):
         import networkx
@@ -355,7 +384,7 @@ def as_adjacency(graph, name):
 _NAMED = 5
 
 
-def first_few(items):
+def first_few(items: Iterable[str]) -> str:
     """The first few of several texts."""
     items = list(items)
     more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""

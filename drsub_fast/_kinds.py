@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -46,15 +46,21 @@ NUMBER, COUNT, FLAG, TEXT = array(""), Argument(type=int), Argument(type=bool), 
 EXAMPLE_SIZE = 4
 
 
+#: Arguments of a constructor for an example, or what makes them, for a number of variables or for none.
+Example: TypeAlias = dict[str, Any] | Callable[..., dict[str, Any]] | None
+#: The class of what a kind makes, or what says whether an object is of the kind.
+Test: TypeAlias = type | Callable[..., object]
+
+
 class Kind(NamedTuple):
     """An objective or set by its name in files and stacks: what its registration says of it (see `register_kind`)."""
 
     name: str
     make: Callable[..., Any]
-    arguments: dict[str, Any]
+    arguments: dict[str, Argument]
     stack: Callable[..., Any] | None
-    example: Any
-    of: Any
+    example: Example
+    of: Test
     label: str
     about: str
 
@@ -64,13 +70,14 @@ class Kind(NamedTuple):
             raise ValueError(f"{self.name} was registered without an example; give register_kind(.., example=)")
         if not callable(self.example):
             return dict(self.example)
-        return self.example(n) if signature(self.example).parameters else self.example()
+        example: dict[str, Any] = self.example(n) if signature(self.example).parameters else self.example()
+        return example
 
     def example_of(self, n: int = EXAMPLE_SIZE) -> Any:
         """The example itself."""
         return self.make(**self.example_arguments(n))
 
-    def made(self, thing: Any) -> bool:
+    def made(self, thing: object) -> bool:
         """Whether the thing is of this kind."""
         return type(thing) is self.of if isinstance(self.of, type) else bool(self.of(thing))
 
@@ -108,8 +115,8 @@ def register_kind(
     make: Callable[..., Any],
     *,
     stack: Callable[..., Any] | None = None,
-    example: Any = None,
-    of: Any = None,
+    example: Example = None,
+    of: Test | None = None,
     label: str = "",
     about: str = "",
     shares: tuple[str, ...] = (),
@@ -173,7 +180,7 @@ def register_kind(
         OBJECTIVES[name] = kinds[name]
 
 
-def kind_of(thing: Any, kinds: dict[str, Kind]) -> Kind | None:
+def kind_of(thing: object, kinds: dict[str, Kind]) -> Kind | None:
     """The kind of an objective or set, or None."""
     return next((kind for kind in kinds.values() if kind.made(thing)), None)
 
@@ -197,9 +204,8 @@ def with_tables(text: str) -> str:
     for mark, kinds, word in (("<objectives>", OBJECTIVES, "objective"), ("<sets>", SETS, "set")):
         rows = [f"| ``{word}`` | entries | constructor | |", "|---|---|---|---|"]
         rows += [f"| {kind.name} | {_entries(kind)} | `{kind.label}` | {kind.about} |" for kind in kinds.values()]
-        text = re.sub(
-            f"^( *){mark}$", lambda found, rows=rows: "\n".join(found[1] + row for row in rows), text, flags=re.M
-        )
+        table = "\n".join(r"\1" + row.replace("\\", r"\\") for row in rows)
+        text = re.sub(f"^( *){mark}$", table, text, flags=re.M)
     return text
 
 

@@ -7,12 +7,15 @@ import math
 from dataclasses import fields
 from html import escape
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from matplotlib.axes import Axes
+
 
 #: Width of printed results.
 COLUMNS = 100
@@ -29,13 +32,11 @@ class Record:
             return NotImplemented
         return self is other or all(
             _equal(getattr(self, item.name), getattr(other, item.name))
-            for item in fields(self)  # type: ignore[arg-type]
+            for item in fields(cast("DataclassInstance", self))
         )
 
-    __hash__: None  # type: ignore[assignment]
 
-
-def _equal(a: Any, b: Any) -> bool:
+def _equal(a: object, b: object) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         a, b = np.asarray(a), np.asarray(b)
         return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
@@ -74,7 +75,7 @@ def as_html(title: str, rows: dict[str, str]) -> str:
     return f"<table><caption style='text-align:left'>{escape(title)}</caption><tbody>{cells}</tbody></table>"
 
 
-def vector_text(x: Any) -> str:
+def vector_text(x: NDArray[np.float64]) -> str:
     """A short vector in full; of a longer one how many entries are not 0, and its largest ones."""
     if x.size <= 8:
         return np.array2string(x, precision=4, suppress_small=True, max_line_width=COLUMNS)
@@ -115,6 +116,6 @@ def draw_trace(result: Any, axes: "tuple[Axes, Axes] | Axes | None" = None) -> "
     return left, right
 
 
-def _line(axis: Any, height: float, label: str, colour: str, style: str) -> None:
+def _line(axis: "Axes", height: float, label: str, colour: str, style: str) -> None:
     if math.isfinite(height):
         axis.axhline(height, label=label, color=colour, linestyle=style, linewidth=1.0)

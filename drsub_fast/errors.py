@@ -1,8 +1,8 @@
 """Exceptions of the package. Bad data raise ValueError, objects of the wrong kind TypeError."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 
 class OracleError(RuntimeError):
@@ -23,11 +23,11 @@ class OracleError(RuntimeError):
     empty
     """
 
-    def __init__(self, message: Any, status: str = "") -> None:
+    def __init__(self, message: str, status: str = "") -> None:
         super().__init__(message)
         self.status = status
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
         return type(self), (self.args[0], self.status)
 
 
@@ -49,7 +49,7 @@ def needing(what: str, extra: str, kind: type[Exception] = ImportError) -> Itera
 
 
 @contextmanager
-def naming(path: Any) -> Iterator[None]:
+def naming(path: "str | os.PathLike[str]") -> Iterator[None]:
     """Errors of the system within name this file: that of a full disk does not say which it is."""
     try:
         yield

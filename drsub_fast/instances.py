@@ -24,7 +24,7 @@ within an instance H, A, or d, U, A.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -88,7 +88,7 @@ def _stream(seed):
     return seed if isinstance(seed, np.random.RandomState) else np.random.default_rng(seed)
 
 
-def quadratic_uniform(n: int, m: int, seed: Seed = 0, c: float = 0.0) -> Quadratic:
+def quadratic_uniform(n: int, m: int, seed: Seed = 0, c: float = 0.0) -> tuple[Quadratic, Polytope]:
     """A quadratic with uniform entries over a uniform polytope (the paper's first family).
 
     Parameters
@@ -114,7 +114,7 @@ def quadratic_uniform(n: int, m: int, seed: Seed = 0, c: float = 0.0) -> Quadrat
     return _quadratic(_stream(seed), n, m, _uniform, _uniform, c)
 
 
-def quadratic_exponential(n: int, m: int, seed: Seed = 0, c: float = 0.0) -> Quadratic:
+def quadratic_exponential(n: int, m: int, seed: Seed = 0, c: float = 0.0) -> tuple[Quadratic, Polytope]:
     """A quadratic with exponential entries over an exponential polytope (the second family).
 
     Arguments and result as for `quadratic_uniform`.
@@ -122,7 +122,9 @@ def quadratic_exponential(n: int, m: int, seed: Seed = 0, c: float = 0.0) -> Qua
     return _quadratic(_stream(seed), n, m, _exponential(1.0), _exponential(4.0), c)
 
 
-def softmax_uniform(n: int, m: int, seed: Seed = 0, unit_box: bool = False, scale: float = 1.0) -> Softmax:
+def softmax_uniform(
+    n: int, m: int, seed: Seed = 0, unit_box: bool = False, scale: float = 1.0
+) -> tuple[Softmax, Polytope]:
     """A softmax extension over a uniform polytope (the third family).
 
     Parameters
@@ -154,7 +156,9 @@ def softmax_uniform(n: int, m: int, seed: Seed = 0, unit_box: bool = False, scal
     return _softmax(_stream(seed), n, m, _uniform, unit_box, as_real(scale, "scale", lower=0.0))
 
 
-def softmax_exponential(n: int, m: int, seed: Seed = 0, unit_box: bool = False, scale: float = 1.0) -> Softmax:
+def softmax_exponential(
+    n: int, m: int, seed: Seed = 0, unit_box: bool = False, scale: float = 1.0
+) -> tuple[Softmax, Polytope]:
     """A softmax extension over an exponential polytope (the fourth family).
 
     Arguments and result as for `softmax_uniform`.
@@ -196,8 +200,11 @@ def flid(n: int, m: int, seed: Seed = 0) -> tuple[Multilinear, Polytope]:
     return Multilinear.flid(utilities, W), _polytope(_uniform, stream, n, m, 2.0)
 
 
+#: Makes an instance of n variables and m rows, from a seed or a stream of random numbers.
+Family: TypeAlias = Callable[..., tuple[Objective, Polytope]]
+
 #: The families by name, in the paper's order.
-FAMILIES: dict[str, Any] = {
+FAMILIES: dict[str, Family] = {
     "quadratic-uniform": quadratic_uniform,
     "quadratic-exponential": quadratic_exponential,
     "softmax-uniform": softmax_uniform,
@@ -205,7 +212,7 @@ FAMILIES: dict[str, Any] = {
 }
 
 #: Families that the paper has no figure of.
-EXTRA_FAMILIES: dict[str, Any] = {"flid": flid}
+EXTRA_FAMILIES: dict[str, Family] = {"flid": flid}
 
 
 class PaperInstance(NamedTuple):
@@ -271,6 +278,6 @@ def paper_instances(
                     yield PaperInstance(family, rows, n, P.m, repeat, f, P)
 
 
-def nonnegative_constant(minimum: Any) -> Any:
+def nonnegative_constant(minimum: float) -> float:
     """The paper's c for a quadratic with this minimum over P: -minimum + 0.1 |minimum|."""
     return -minimum + 0.1 * abs(minimum)

@@ -41,7 +41,7 @@ class Premise(NamedTuple):
 
     name: str
     words: str
-    known: Callable[[Objective, Array, Array], bool | None]
+    known: Callable[[Objective, Array | float, Array], bool | None]
     contradiction: Callable[[Array], str]
 
 
@@ -50,7 +50,7 @@ def has_negative_points(P: FeasibleSet) -> bool:
     return not P.is_down_closed and bool(np.min(P._lower) < 0.0)
 
 
-def property_holds(f: Objective, name: str, lower: Array, upper: Array) -> bool | None:
+def property_holds(f: Objective, name: str, lower: Array | float, upper: Array) -> bool | None:
     """Whether f is "dr_submodular", "nonnegative" or "monotone" on [lower, upper]: True, False or None."""
     if name in f.declared or np.min(lower) >= 0.0:
         return getattr(f, f"{name}_on")(upper)
@@ -89,16 +89,16 @@ def _fall(values: Array) -> str:
     return f"f fell from {values[k]:g} to {values[k + 1]:g} while x rose"
 
 
-def _monotone_from_zero(f: Objective, lower: Array, upper: Array) -> bool | None:
+def _monotone_from_zero(f: Objective, lower: Array | float, upper: Array) -> bool | None:
     monotone = property_holds(f, "monotone", lower, upper)
     return f.value(np.zeros(f.n)) >= 0.0 if monotone else monotone
 
 
-def _is_nonnegative(f: Objective, lower: Array, upper: Array) -> bool | None:
+def _is_nonnegative(f: Objective, lower: Array | float, upper: Array) -> bool | None:
     return property_holds(f, "nonnegative", lower, upper)
 
 
-def _ends_are_nonnegative(f: Objective, lower: Array, upper: Array) -> bool:
+def _ends_are_nonnegative(f: Objective, lower: Array | float, upper: Array) -> bool:
     return bool(f.value(np.zeros(f.n)) + f.value(upper) >= 0.0)
 
 

@@ -15,7 +15,7 @@ from drsub_fast.claims.gate import FINISHED_RUNS
 from drsub_fast.extend.trials import require, require_answer, trial
 from drsub_fast.methods import maximize
 from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.solvers.record import METHODS
+from drsub_fast.solvers.record import METHODS, Method
 
 #: Variables of the problems, and points of the grid along each by which the largest value is found.
 _N, _GRID = 3, 9
@@ -48,7 +48,7 @@ def check_method(name: str) -> None:
     record = METHODS[one_of(name, "method", tuple(METHODS))]
     kinds = ["box"] if "box" in record.needs else ["box", "budget", "polytope"]
     kinds += ["simplex"] if not {"box", "down-closed"} & set(record.needs) else []
-    steps = {"max_iter": _STEPS} if "max_iter" in record.options else {}
+    steps: dict[str, Any] = {"max_iter": _STEPS} if "max_iter" in record.options else {}
     steps |= {"n_starts": 2} if record.many_starts else {}
     for objective, feasible_set in product(("quadratic", "facility-location", "softmax"), kinds):
         f, P = OBJECTIVES[objective].example_of(_N), SETS[feasible_set].example_of(_N)
@@ -80,17 +80,17 @@ def _require_promise(f, P, r):
     )
 
 
-def _require_options(record: Any) -> None:
+def _require_options(record: Method) -> None:
     """Options that the signature has do what they say; others are refused with those that there are."""
     f, P, name = OBJECTIVES["quadratic"].example_of(_N), SETS["box"].example_of(_N), record.name
-    few = {"n_starts": 2} if record.many_starts else {}
+    few: dict[str, Any] = {"n_starts": 2} if record.many_starts else {}
     try:
         maximize(f, P, method=name, no_such_option=1, **few)
     except TypeError as error:
         require("no_such_option" in str(error), f"the error for an unknown option does not name it: {error}")
     else:
         require(False, "an unknown option is taken without a word")
-    given = {
+    given: dict[str, Any] = {
         "x0": 0.5 * P.upper, "time_limit": 0.0, "callback": lambda progress: True, "max_iter": 1, "tol": 1e-3,
         "lmo": "kernel", "progress": False, "seed": 3,
     }  # fmt: skip
@@ -103,7 +103,7 @@ def _require_options(record: Any) -> None:
                 require(not (r.guarantee.ratio and r.guarantee.holds), f"stopped by {option} it keeps its guarantee")
 
 
-def _require_units(record: Any, steps: Any) -> None:
+def _require_units(record: Method, steps: dict[str, Any]) -> None:
     """f times a power of 2 has the answers of f; a stack has those of single solves."""
     f, P, name = OBJECTIVES["quadratic"].example_of(_N), SETS["box"].example_of(_N), record.name
     value = maximize(f, P, method=name, **steps).value

@@ -1,10 +1,9 @@
 """Trials of an objective: its gradient, what it says of itself, the kernels of its steps, copies, files and solves."""
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_vector
 from drsub_fast._kinds import OBJECTIVES, kind_of
@@ -146,7 +145,9 @@ def _require_signs(f, upper, points, scale):
         )
 
 
-def _require_steps(f: Objective, upper: Any, x: Any, v: Any, scale: Any) -> None:
+def _require_steps(
+    f: Objective, upper: NDArray[np.float64], x: NDArray[np.float64], v: NDArray[np.float64], scale: tuple[float, float]
+) -> None:
     """The kernels of steps leave what `evaluate` finds, and choose the best of their points."""
     largest, size = scale
     params, n = f.params, f.n

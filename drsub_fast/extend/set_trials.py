@@ -1,7 +1,5 @@
 """Trials of a set: its oracle, projection and points in all units, its spread, copies, files, stacks and solves."""
 
-from typing import Any
-
 import numpy as np
 
 from drsub_fast._kinds import SETS, kind_of
@@ -79,7 +77,7 @@ def check_set(P: FeasibleSet) -> None:
     require_answers(f, P, tuple(methods))
 
 
-def _quadratic(P: FeasibleSet, rng: Any) -> Quadratic:
+def _quadratic(P: FeasibleSet, rng: np.random.Generator) -> Quadratic:
     """A function that falls towards the upper bounds, in units of the bounds."""
     unit = np.where(P.upper > 0.0, np.maximum(np.abs(P._lower), np.abs(P.upper)), 1.0)
     H = -rng.random((P.n, P.n))

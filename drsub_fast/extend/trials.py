@@ -4,11 +4,12 @@ import pickle
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import scipy
 
+from drsub_fast._checks import dense
 from drsub_fast._kinds import OBJECTIVES, SETS, Kind, kind_of
 from drsub_fast.batch.stacked import maximize_stacked
 from drsub_fast.engine import jit
@@ -18,13 +19,17 @@ from drsub_fast.methods import maximize
 from drsub_fast.objectives.base import Objective
 from drsub_fast.problems.arrays import to_arrays
 from drsub_fast.problems.files import read_problem, write_problem
+from drsub_fast.problems.standard_form import Problem
+from drsub_fast.result import Result
 from drsub_fast.sets.base import FeasibleSet
+
+T = TypeVar("T")
 
 #: Names of numpy's functions that allocate.
 _ALLOCATE = {"empty", "zeros", "ones", "empty_like", "zeros_like", "ones_like", "arange", "concatenate", "argsort"}
 
 
-def require(holds: Any, reason: str) -> None:
+def require(holds: object, reason: str) -> None:
     """Raises AssertionError with the reason unless ``holds``."""
     if not holds:
         raise AssertionError(reason)
@@ -41,7 +46,7 @@ def trial(words: str) -> Iterator[None]:
         raise AssertionError(f"{words}: {type(error).__name__}: {error}") from error
 
 
-def require_memory(params: Any) -> None:
+def require_memory(params: object) -> None:
     """Kernels that allocate say so by memory=True; those from outside the package are compiled, if any are."""
     for name, function in kernels_of(type(params)).items():
         options = getattr(function, "options", None)
@@ -55,13 +60,13 @@ def require_memory(params: Any) -> None:
         )
 
 
-def is_foreign(params: Any) -> bool:
+def is_foreign(params: object) -> bool:
     """Whether a kernel from outside the package serves the parameters, so that it may never have been compiled."""
     modules = [getattr(function, "__module__", "") for function in kernels_of(type(params)).values()]
     return jit.COMPILE != "never" and not all(name.startswith("drsub_fast.") for name in modules)
 
 
-def copied(thing: Any, kind: Kind | None) -> Any:
+def copied(thing: T, kind: Kind | None) -> T | None:
     """What pickling makes of it; None where it holds functions that cannot be pickled."""
     try:
         return pickle.loads(pickle.dumps(thing))
@@ -70,7 +75,7 @@ def copied(thing: Any, kind: Kind | None) -> Any:
         return None
 
 
-def from_file(f: Objective, P: FeasibleSet) -> Any:
+def from_file(f: Objective, P: FeasibleSet) -> Problem | None:
     """The problem that a file gives back, or None where it is no kind that files hold."""
     if kind_of(f, OBJECTIVES) is None or kind_of(P, SETS) is None:
         return None
@@ -94,7 +99,7 @@ def require_stack(f: Objective, P: FeasibleSet) -> None:
     known = objective.arguments | feasible_set.arguments
     stacked = {name: arrays.pop(name) for name in ("objective", "set")}
     for name, value in arrays.items():
-        value = value.toarray() if scipy.sparse.issparse(value) else value
+        value = dense(value) if scipy.sparse.issparse(value) else value
         plain = name not in known or known[name].type is not float
         stacked[name] = value if plain else np.array([value, value])
     single = maximize(f, P, method="frank-wolfe", max_iter=5, bound="cheap")
@@ -114,7 +119,7 @@ def require_answers(f: Objective, P: FeasibleSet, methods: tuple[str, ...]) -> N
         require_answer(f, P, r, method)
 
 
-def require_answer(f: Objective, P: FeasibleSet, r: Any, method: str) -> None:
+def require_answer(f: Objective, P: FeasibleSet, r: Result, method: str) -> None:
     """One answer is in the set, has the value of f there, and lies below its bound."""
     require(P.contains(r.x) and (r.x <= P.upper).all(), f"{method} ends outside the set, at {r.x}")
     value = f.value(r.x)

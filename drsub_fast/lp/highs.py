@@ -22,14 +22,14 @@ primal) simplex starts from the last basis. What the wrapper takes care of:
 Source: Huangfu and Hall, Parallelizing the dual revised simplex method, Math. Prog. Comp. 10 (2018).
 """
 
-from collections import namedtuple
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import scipy
 from highspy import _core
 from numpy.typing import NDArray
 
+from drsub_fast._checks import Matrix
 from drsub_fast.engine.clock import require_time, thread_time_left
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.rows import move_into_rows, powers_of_two, shrink_into_rows
@@ -143,12 +143,12 @@ class HighsOracle:
     """
 
     direction: NDArray[np.float64]
-    upper: Any
+    upper: NDArray[np.float64]
     pivots: int
 
     def __init__(
         self,
-        A: Any,
+        A: Matrix,
         b: NDArray[np.float64],
         upper: NDArray[np.float64],
         row_lower: NDArray[np.float64] | None = None,
@@ -158,7 +158,7 @@ class HighsOracle:
     ) -> None:
         self._m, self._n = m, n = A.shape
         self._inside = inside
-        self._A = A.tocsr() if scipy.sparse.issparse(A) else A
+        self._A = A.tocsr() if hasattr(A, "tocsr") else A
         self._b = np.asarray(b, dtype=np.float64)
         self._lower = np.zeros(n) if lower is None else np.array(lower, dtype=np.float64)
         self._row_lower = np.full(m, -np.inf) if row_lower is None else np.array(row_lower, dtype=np.float64)
@@ -206,7 +206,7 @@ class HighsOracle:
         matrix.eliminate_zeros()
         return matrix, row_scale
 
-    def _scaled_bounds(self):
+    def _scaled_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Bounds of the columns in their units."""
         upper = np.where(self._fixed, self._lower, self.upper)
         with np.errstate(over="ignore"):  # beyond what the rows allow
@@ -331,7 +331,7 @@ class HighsOracle:
         self.pivots += max(0, self._model.getInfoValue("simplex_iteration_count")[1])
         return status, self._model.getModelStatus()
 
-    def basis(self) -> Any:
+    def basis(self) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
         """Status of the columns and rows in the last basis.
 
         Returns
@@ -344,7 +344,7 @@ class HighsOracle:
         rows = np.fromiter(map(int, basis.row_status), np.int8, self._m)
         return columns, rows
 
-    def row_duals(self) -> Any:
+    def row_duals(self) -> NDArray[np.float64]:
         """Multipliers of the rows at the last vertex, shape (m,): at least 0 where the upper side is tight."""
         if not self._has_solved:
             return np.zeros(self._m)
@@ -406,14 +406,18 @@ class HighsOracle:
             v[columns] = refined
 
 
-#: Answer of a mixed-integer program: HiGHS's own ``status`` text, ``x`` (or None), the ``bound`` on the maximum and
-#: the number of nodes.
-MixedIntegerAnswer = namedtuple("MixedIntegerAnswer", "status x bound n_nodes")
+class MixedIntegerAnswer(NamedTuple):
+    """Answer of a mixed-integer program: HiGHS's own status text, the point, if there is one, and the bound."""
+
+    status: str
+    x: NDArray[np.float64] | None
+    bound: float
+    n_nodes: int
 
 
 def maximize_mixed_integer(
     cost: NDArray[np.float64],
-    rows: Any,
+    rows: NDArray[np.float64],
     row_lower: NDArray[np.float64],
     row_upper: NDArray[np.float64],
     upper: NDArray[np.float64],
@@ -422,7 +426,7 @@ def maximize_mixed_integer(
     absolute_gap: float,
     time_limit: float | None = None,
     max_nodes: int | None = None,
-) -> Any:
+) -> MixedIntegerAnswer:
     """Maximise <cost, x> over {row_lower <= rows x <= row_upper, 0 <= x <= upper}, some x integer, by HiGHS.
 
     Parameters
@@ -442,7 +446,7 @@ def maximize_mixed_integer(
     MixedIntegerAnswer
         The bound holds up to HiGHS's tolerances (1e-6 on the rows and on integrality).
     """
-    options = {"output_flag": False, "mip_rel_gap": relative_gap, "mip_abs_gap": absolute_gap}
+    options: dict[str, float] = {"output_flag": False, "mip_rel_gap": relative_gap, "mip_abs_gap": absolute_gap}
     options["small_matrix_value"] = _SMALLEST_ENTRY
     if time_limit is not None:
         options["time_limit"] = time_limit

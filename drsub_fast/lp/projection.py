@@ -11,13 +11,11 @@ Source: Arnstrom, Bemporad, Axehill, A dual active-set solver for embedded quadr
 recursive LDL' updates, IEEE Trans. Automatic Control 67 (2022).
 """
 
-from typing import Any
-
 import daqp
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
+from drsub_fast._checks import Matrix, dense
 from drsub_fast.engine.clock import OutOfTime, thread_time_left
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.rows import PRECISION, breaches, move_into_rows, powers_of_two, shrink_into_rows, towards
@@ -40,7 +38,7 @@ _PRIMAL_TOL, _ROUNDING, _SINGULAR = 1e-12, 1e-15, 1e-17
 
 def project_onto_rows(
     y: NDArray[np.float64],
-    A: Any,
+    A: Matrix,
     row_upper: NDArray[np.float64],
     upper: NDArray[np.float64],
     row_lower: NDArray[np.float64] | None = None,
@@ -83,7 +81,7 @@ def project_onto_rows(
     >>> project_onto_rows(np.array([1.0, 1.0]), np.array([[1.0, 1.0]]), np.array([1.0]), np.ones(2))
     array([0.5, 0.5])
     """
-    A = A.toarray() if scipy.sparse.issparse(A) else A
+    A = dense(A)
     m, n = A.shape
     is_down_closed = row_lower is None and lower is None
     if is_down_closed:

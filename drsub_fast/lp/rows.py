@@ -6,13 +6,12 @@ absolute. They are given data in units of the set (powers of two, which round no
 miss is mended here.
 """
 
-from typing import Any
-
 import numpy as np
 import scipy
 import scipy.sparse.linalg
 from numpy.typing import NDArray
 
+from drsub_fast._checks import Matrix, dense
 from drsub_fast.errors import OracleError
 
 #: A mended row is broken by at most this part of its unit: a tenth of what `FeasibleSet.contains` accepts.
@@ -30,23 +29,23 @@ _ROUNDS = 4
 _MANY_ENTRIES = 1_000_000
 
 
-def powers_of_two(sizes: Any) -> Any:
+def powers_of_two(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
     """The powers of two at most as large as the entries of an array >= 0; 1 for entries of 0."""
     _, exponents = np.frexp(sizes)
     return np.where(sizes > 0.0, np.ldexp(1.0, exponents - 1), 1.0)
 
 
-def absolute(A: Any) -> Any:
+def absolute(A: Matrix) -> Matrix:
     """|A|, dense or sparse."""
     return abs(A) if scipy.sparse.issparse(A) else np.abs(A)
 
 
 def breaches(
-    A: Any,
+    A: Matrix,
     x: NDArray[np.float64],
     row_upper: NDArray[np.float64],
     row_lower: NDArray[np.float64] | None = None,
-    magnitude: Any = None,
+    magnitude: Matrix | None = None,
 ) -> NDArray[np.float64]:
     """By what part of its unit each row is broken at x.
 
@@ -80,7 +79,7 @@ def breaches(
     return np.divide(excess, unit, out=np.zeros(load.size), where=broken)
 
 
-def shrink_into_rows(x: Any, A: Any, b: Any) -> NDArray[np.float64]:
+def shrink_into_rows(x: NDArray[np.float64], A: Matrix, b: NDArray[np.float64]) -> NDArray[np.float64]:
     """x >= 0 with the entries of each row of A x <= b that is broken shrunk until it holds; A >= 0 and b >= 0.
 
     Returns
@@ -99,7 +98,14 @@ def shrink_into_rows(x: Any, A: Any, b: Any) -> NDArray[np.float64]:
 
 
 def move_into_rows(
-    x: Any, A: Any, row_upper: Any, row_lower: Any, upper: Any, lower: Any, sizes: Any, inside: Any = None
+    x: NDArray[np.float64],
+    A: Matrix,
+    row_upper: NDArray[np.float64],
+    row_lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    sizes: NDArray[np.float64],
+    inside: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """x, hardly outside {row_lower <= A x <= row_upper, lower <= x <= upper}, moved inside.
 
@@ -145,7 +151,14 @@ def move_into_rows(
     return best
 
 
-def towards(x: Any, inside: Any, A: Any, row_upper: Any, row_lower: Any, magnitude: Any = None) -> NDArray[np.float64]:
+def towards(
+    x: NDArray[np.float64],
+    inside: NDArray[np.float64],
+    A: Matrix,
+    row_upper: NDArray[np.float64],
+    row_lower: NDArray[np.float64] | None,
+    magnitude: Matrix | None = None,
+) -> NDArray[np.float64]:
     """The point of the segment from ``inside``, where all rows hold, to x that is farthest and keeps them."""
     low, high = 0.0, 1.0
     for _ in range(60):
@@ -175,7 +188,7 @@ def _corrected(x, A, row_upper, row_lower, upper, lower, magnitude):
         rows = scipy.sparse.diags_array(1.0 / unit[active]) @ rows @ scipy.sparse.diags_array(slack[free])
         step = scipy.sparse.linalg.lsqr(rows, target, atol=1e-14, btol=1e-14)[0]
     else:
-        rows = (rows.toarray() if scipy.sparse.issparse(rows) else rows) * slack[free] / unit[active, np.newaxis]
+        rows = dense(rows) * slack[free] / unit[active, np.newaxis]
         step = np.linalg.lstsq(rows, target, rcond=1e-13)[0]
     moved = x.copy()
     moved[free] += slack[free] * step
@@ -183,7 +196,12 @@ def _corrected(x, A, row_upper, row_lower, upper, lower, magnitude):
 
 
 def implied_sizes(
-    A: Any, row_upper: Any, row_lower: Any, upper: Any, lower: Any, rounds: Any = 3
+    A: Matrix,
+    row_upper: NDArray[np.float64],
+    row_lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    rounds: int = 3,
 ) -> NDArray[np.float64]:
     """The largest magnitude of each variable that bounds and rows allow, found by interval arithmetic.
 

@@ -46,6 +46,7 @@ registered for the class of that tuple (see `drsub_fast.engine.dispatch`):
 
 import math
 from collections import namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -275,7 +276,7 @@ class DRCheck(Record):
 
 
 #: What adds and multiplies objectives: `drsub_fast.objectives.combined`.
-COMBINE: dict[str, Any] = {}
+COMBINE: "dict[str, Callable[[Objective, Any], Objective]]" = {}
 
 
 class Objective:
@@ -311,9 +312,10 @@ class Objective:
     uses_blas: bool = False
     finite_at_zero: bool = True
 
-    def __init__(self, n: int, params: Any) -> None:
+    def __init__(self, n: int, params: tuple[Any, ...]) -> None:
         """An objective of n variables with parameters ``params``, of a registered class."""
-        self.n, self._params = n, params
+        self.n = n
+        self._params: Any = params
 
     def __getstate__(self) -> dict[str, Any]:
         # What solves have remembered about the object is left out: equal objects have equal states.
@@ -393,7 +395,7 @@ class Objective:
         if self.unit_box:
             upper = np.minimum(upper, 1.0)
         rng, tol = np.random.default_rng(as_seed(seed)), as_real(tol, "tol", lower=0.0)
-        pair, point, worst_rate = None, None, 0.0
+        pair, point, worst_rate = None, np.zeros(0), 0.0
         for _ in range(as_count(n_samples, "n_samples", lower=1)):
             x = upper * rng.random(self.n)
             grad = self.gradient(x)

@@ -11,7 +11,6 @@ For a quadratic F is a quadratic, 1/2 x'(H/e)x + (1 - 1/e) h'x. Else the integra
 
 import math
 from collections import namedtuple
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,7 +44,8 @@ def _size(params):
 def _carve(params, floats, integers):
     n = params.n
     inner = objective_carve(params.inner, floats[3 * n :], integers)
-    return BoostedWork(*split(floats, n, n, n), inner)
+    grad, trial, point = split(floats, n, n, n)
+    return BoostedWork(grad, trial, point, inner)
 
 
 @kernel
@@ -72,10 +72,11 @@ register_objective(
 class Boosted(Objective):
     """F for any f, counted from f(0) where that is finite."""
 
-    f: Any
+    f: Objective
 
     def __init__(self, f: Objective) -> None:
         self.f, self.unit_box, self.compiled, self.finite_at_zero = f, f.unit_box, f.compiled, f.finite_at_zero
+        self.uses_blas = f.uses_blas
         base = float(f.value(np.zeros(f.n))) if f.finite_at_zero else 0.0
         points, weights = np.polynomial.legendre.leggauss(POINTS)
         points = 0.5 * (points + 1.0)
@@ -86,11 +87,7 @@ class Boosted(Objective):
         return f"Boosted({self.f!r})"
 
     @property
-    def uses_blas(self) -> Any:
-        return self.f.uses_blas
-
-    @property
-    def operations(self) -> Any:
+    def operations(self) -> float:
         return POINTS * self.f.operations
 
     def late_value(self, x: ArrayLike) -> float:
@@ -104,7 +101,7 @@ class Boosted(Objective):
         return self.f.monotone_on(upper)
 
 
-def boosted(f: Objective) -> Any:
+def boosted(f: Objective) -> Objective:
     """F as an objective: a `Quadratic` for a quadratic f with H <= 0."""
     if not isinstance(f.params, QuadraticParams) or (f.params.H > 0.0).any():
         return Boosted(f)

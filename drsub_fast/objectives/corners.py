@@ -7,14 +7,13 @@ The gradient is antitone, so on [0, u]
 and f is non-decreasing if and only if grad f(u) >= 0.
 """
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from drsub_fast.objectives.base import Objective
 
 
-def nonnegative(f: Objective, upper: Any) -> Any:
+def nonnegative(f: Objective, upper: NDArray[np.float64]) -> bool | None:
     """Whether f >= 0 on [0, upper]: True or False where the corners decide it, else None."""
     value_low, grad_low = f.value_and_gradient(np.zeros(f.n))
     value_high, grad_high = f.value_and_gradient(upper)
@@ -27,6 +26,6 @@ def nonnegative(f: Objective, upper: Any) -> Any:
     return None
 
 
-def monotone(f: Objective, upper: Any) -> bool:
+def monotone(f: Objective, upper: NDArray[np.float64]) -> bool:
     """Whether f is non-decreasing on [0, upper]."""
     return bool(f.gradient(upper).min() >= 0.0)

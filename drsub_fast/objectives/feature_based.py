@@ -11,7 +11,7 @@ argument in its place; solvers begin inside the set, where it does not matter.
 
 import math
 from collections import namedtuple
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -168,7 +168,12 @@ class FeatureBased(Objective):
         return True
 
 
-def _feature_based(W: Any, concave: Any = "sqrt", feature_weights: Any = None, cap: Any = None) -> FeatureBased:
+def _feature_based(
+    W: ArrayLike,
+    concave: Literal["sqrt", "log", "min"] = "sqrt",
+    feature_weights: ArrayLike | None = None,
+    cap: ArrayLike | None = None,
+) -> FeatureBased:
     """`FeatureBased`; the entry ``weights`` is that of a knapsack."""
     return FeatureBased(W, concave, feature_weights, cap)
 

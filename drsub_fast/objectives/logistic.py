@@ -18,7 +18,7 @@ The margins y_j <z_j, x> move along a line with x, so the line search costs O(m 
 
 import math
 from collections import namedtuple
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -239,7 +239,7 @@ class LogisticNonconvex(Objective):
     def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self.orthant_dr_submodular_on(np.ones(self.n), upper)
 
-    def orthant_dr_submodular_on(self, alpha: Any, reach: Any) -> bool | None:
+    def orthant_dr_submodular_on(self, alpha: NDArray[np.float64], reach: NDArray[np.float64]) -> bool | None:
         """Whether f is known to be K_alpha-DR-submodular where |x_i| <= reach_i: True or None."""
         signed = self._params.rows * alpha
         one_sign = (signed >= 0.0).all(axis=1) | (signed <= 0.0).all(axis=1)

@@ -10,15 +10,15 @@ or a difference of near equals.
 """
 
 from collections import namedtuple
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import as_array, as_real, as_sparse, described, require_at_least
+from drsub_fast._checks import Matrix, MatrixLike, as_array, as_real, as_sparse, described, require_at_least
 from drsub_fast._kinds import LARGEST, within
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import split
@@ -38,6 +38,11 @@ def _as_sets(sets):
     return [set(elements) for elements in sets]
 
 
+#: The elements of each item, or a matrix; what each element counts.
+Sets: TypeAlias = Sequence[Iterable[Hashable]] | MatrixLike
+ElementWeights: TypeAlias = Mapping[Any, float] | ArrayLike
+
+
 def _weight_of(element, weights):
     """Weight of one element of a coverage function."""
     try:
@@ -49,7 +54,7 @@ def _weight_of(element, weights):
     return weight
 
 
-def as_benefits(W: Any, features: Any = None, neighbours: int | None = None) -> Any:
+def as_benefits(W: MatrixLike | None, features: MatrixLike | None = None, neighbours: int | None = None) -> Matrix:
     """W >= 0, shape (n, D): dense, or sparse by rows; or the cosines of features in its place."""
     if (W is None) == (features is None):
         raise TypeError("give either W or features")
@@ -57,18 +62,16 @@ def as_benefits(W: Any, features: Any = None, neighbours: int | None = None) -> 
         return cosines(features, neighbours)
     if neighbours is not None:
         raise TypeError("neighbours goes with features, not with W")
-    if scipy.sparse.issparse(W):
-        W = as_sparse(W, "W")
-        require_at_least(W.data, 0.0, "W.data", ": the maximum over the empty set is 0")
-    else:
-        W = as_array(W, "W", 2)
-        require_at_least(W, 0.0, "W", ": the maximum over the empty set is 0")
-    if not W.shape[0]:
+    sparse = scipy.sparse.issparse(W)
+    benefits = as_sparse(W, "W") if sparse else as_array(W, "W", 2)
+    values, name = (benefits, "W") if isinstance(benefits, np.ndarray) else (benefits.data, "W.data")
+    require_at_least(values, 0.0, name, ": the maximum over the empty set is 0")
+    if not benefits.shape[0]:
         raise ValueError("W has no rows: at least one item is needed")
-    return W
+    return benefits
 
 
-def coverage_benefits(sets: Any, weights: Any) -> Any:
+def coverage_benefits(sets: Sets, weights: ElementWeights | None) -> Matrix:
     """A coverage function as facility location: an element is a customer, to whom each set with it is worth its weight.
 
     Takes the arguments of `Multilinear.coverage`; a sparse matrix by rows.
@@ -97,7 +100,7 @@ _MATRIX_UP_TO, _MOST_PAIRS = 2000, 100_000_000
 COLUMNS = 64
 
 
-def sorted_columns(W: Any) -> Any:
+def sorted_columns(W: Matrix) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
     """(pointers, items, weights): the positive entries of every column of W, the largest first."""
     if scipy.sparse.issparse(W):
         W = scipy.sparse.csc_array(W)
@@ -226,7 +229,7 @@ register_objective(
 )
 
 
-def rows_of(params: Any, items: Any) -> Any:
+def rows_of(params: MaximaParams, items: NDArray[np.int64] | slice) -> NDArray[np.float64]:
     """The rows of W of some items (an index), shape (number of items, D), from the sorted columns."""
     pointers, place = params.pointers, np.full(params.n, -1)
     count = place[items].size
@@ -242,7 +245,7 @@ def rows_of(params: Any, items: Any) -> Any:
     return W
 
 
-def curvature(params: Any, upper: NDArray[np.float64]) -> float:
+def curvature(params: MaximaParams, upper: NDArray[np.float64]) -> float:
     """A bound on the curvature constant over [0, upper]: -d_ij f <= sum_d min(W_id, W_jd), attained at x = 0."""
     _, _, pointers, items, weights = params
     # Weights are sorted within each group.
@@ -252,7 +255,7 @@ def curvature(params: Any, upper: NDArray[np.float64]) -> float:
     return float(2.0 * (weights * u) @ (before[:-1] - start))
 
 
-def curvature_matrix(params: Any) -> NDArray[np.float64] | None:
+def curvature_matrix(params: MaximaParams) -> NDArray[np.float64] | None:
     """A with -d_ij f <= a_ij on the unit box; None where it is too large."""
     _, _, pointers, items, weights = params
     if params.n > _MATRIX_UP_TO or np.square(np.diff(pointers)).sum() > _MOST_PAIRS:
@@ -284,10 +287,10 @@ def _stacked_maxima(linear, W):
     return MaximaParams(n, linear, pointers, items, weights)
 
 
-def stack_facility_location(W: Any) -> Any:
+def stack_facility_location(W: NDArray[np.float64]) -> tuple[MaximaParams, NDArray[np.bool_]]:
     return _stacked_maxima(np.zeros((1, W.shape[1])), np.maximum(W, 0.0)), within(W, 0.0, LARGEST)
 
 
-def stack_flid(utilities: Any, W: Any) -> Any:
+def stack_flid(utilities: NDArray[np.float64], W: NDArray[np.float64]) -> tuple[MaximaParams, NDArray[np.bool_]]:
     accepted = within(W, 0.0, LARGEST) & within(utilities, -LARGEST, LARGEST)
     return _stacked_maxima(utilities - W.sum(axis=2), np.maximum(W, 0.0)), accepted

@@ -13,7 +13,7 @@ A kind of set function, a way to evaluate f:
 - Sampling for any other F: means over sets with fixed uniform numbers (`drsub_fast.objectives.sampling`).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -21,12 +21,25 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import as_adjacency, as_array, as_count, as_function, as_items, as_known, as_seed, as_vector
+from drsub_fast._checks import (
+    Graph,
+    Matrix,
+    MatrixLike,
+    as_adjacency,
+    as_array,
+    as_count,
+    as_function,
+    as_items,
+    as_known,
+    as_seed,
+    as_vector,
+)
 from drsub_fast._kinds import EXTENSIONS, array, register_kind
 from drsub_fast.objectives import corners, maxima, set_table
 from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.maxima import ElementWeights, Sets
 from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.objectives.sampling import Sampler
+from drsub_fast.objectives.sampling import Sampler, SetFunction
 from drsub_fast.objectives.user import PYTHON_CALL, CallableParams
 
 #: Largest n for which the table of all values is stored (8 MB).
@@ -85,7 +98,7 @@ class Multilinear(Objective):
         return corners.monotone(self, np.minimum(upper, 1.0))
 
     @staticmethod
-    def coverage(sets: Any, weights: Any = None) -> "Multilinear":
+    def coverage(sets: Sets, weights: ElementWeights | None = None) -> "Multilinear":
         """Coverage F(S) = total weight of the union of the sets of S.
 
         Parameters
@@ -111,7 +124,9 @@ class Multilinear(Objective):
         return MaximaExtension("coverage", np.zeros(W.shape[0]), W)
 
     @staticmethod
-    def facility_location(W: Any = None, *, features: Any = None, neighbours: int | None = None) -> "Multilinear":
+    def facility_location(
+        W: MatrixLike | None = None, *, features: MatrixLike | None = None, neighbours: int | None = None
+    ) -> "Multilinear":
         """Facility location F(S) = sum_d max_{i in S} W_id.
 
         Parameters
@@ -133,11 +148,11 @@ class Multilinear(Objective):
         >>> f.value([1.0, 0.5])
         4.0
         """
-        W = maxima.as_benefits(W, features, neighbours)
-        return MaximaExtension("facility_location", np.zeros(W.shape[0]), W)
+        benefits = maxima.as_benefits(W, features, neighbours)
+        return MaximaExtension("facility_location", np.zeros(benefits.shape[0]), benefits)
 
     @staticmethod
-    def flid(utilities: ArrayLike, W: ArrayLike) -> "Multilinear":
+    def flid(utilities: ArrayLike, W: MatrixLike) -> "Multilinear":
         """Facility-location diversity model F(S) = sum_{i in S} u_i + sum_d (max_{i in S} W_id - sum_{i in S} W_id).
 
         Parameters
@@ -164,12 +179,13 @@ class Multilinear(Objective):
         >>> f.set_value([0, 1])
         1.5
         """
-        W = maxima.as_benefits(W)
-        utilities = as_vector(utilities, "utilities", n=W.shape[0])
-        return MaximaExtension("flid", utilities - np.asarray(W.sum(axis=1)).ravel(), W, utilities)
+        benefits = maxima.as_benefits(W)
+        utilities = as_vector(utilities, "utilities", n=benefits.shape[0])
+        linear = utilities - np.asarray(benefits.sum(axis=1)).ravel()
+        return MaximaExtension("flid", linear, benefits, utilities)
 
     @staticmethod
-    def cut(adjacency: Any) -> "Multilinear":
+    def cut(adjacency: Graph) -> "Multilinear":
         """Cut F(S) = sum of a_ij over i in S, j not in S: a `Quadratic`.
 
         Parameters
@@ -192,7 +208,7 @@ class Multilinear(Objective):
         return CutExtension(adjacency)
 
     @staticmethod
-    def from_function(function: Callable[..., Any], n: int) -> "Multilinear":
+    def from_function(function: SetFunction, n: int) -> "Multilinear":
         """Extension of any submodular function of at most 20 items, by enumeration.
 
         Parameters
@@ -243,7 +259,7 @@ class Multilinear(Objective):
 
     @staticmethod
     def sampled(
-        function: Callable[..., Any],
+        function: SetFunction,
         n: int,
         n_samples: int = 100,
         seed: int = 0,
@@ -300,13 +316,15 @@ class MaximaExtension(Multilinear):
     ``utilities`` are those of a FLID model, whose linear part is utilities - W 1; None otherwise.
     """
 
-    linear: Any
-    utilities: Any
+    linear: NDArray[np.float64]
+    utilities: NDArray[np.float64] | None
 
-    def __init__(self, kind: Any, linear: Any, W: Any, utilities: Any = None) -> None:
+    def __init__(
+        self, kind: str, linear: NDArray[np.float64], W: Matrix, utilities: NDArray[np.float64] | None = None
+    ) -> None:
         self._made_by = kind
         self.n, self.linear, self.utilities = linear.size, linear, utilities
-        self._rows = W
+        self._rows: Matrix | None = W
 
     @cached_property
     def _params(self):
@@ -323,7 +341,7 @@ class MaximaExtension(Multilinear):
         state.pop("_params", None)
         return state | {"_rows": self.rows()}
 
-    def rows(self) -> Any:
+    def rows(self) -> Matrix:
         """What item i is worth in group d, shape (n, D): an array, or a sparse matrix by rows, as it was given."""
         return self._rows_of(slice(None)) if self._rows is None else self._rows
 
@@ -332,7 +350,7 @@ class MaximaExtension(Multilinear):
         best = self._rows_of(items).max(axis=0) if items.size else np.zeros(1)
         return float(self.linear[items].sum() + best.sum())
 
-    def restricted(self, items: Any) -> Any:
+    def restricted(self, items: NDArray[np.int64]) -> "MaximaExtension":
         """The extension on some of the items alone, in the order given."""
         utilities = None if self.utilities is None else self.utilities[items]
         return MaximaExtension(self._made_by, self.linear[items], self._rows_of(items), utilities)
@@ -341,7 +359,7 @@ class MaximaExtension(Multilinear):
         return maxima.rows_of(self._params, items) if self._rows is None else self._rows[items]
 
     @property
-    def W(self) -> Any:
+    def W(self) -> "scipy.sparse.csc_array":
         """What item i is worth in group d, a sparse matrix of shape (n, D)."""
         W = scipy.sparse.csc_array(self.rows())
         W.eliminate_zeros()
@@ -368,7 +386,7 @@ class CutExtension(Quadratic, Multilinear):
 
     _made_by = "cut"
 
-    def __init__(self, adjacency: Any) -> None:
+    def __init__(self, adjacency: Graph) -> None:
         self.adjacency = A = as_adjacency(adjacency, "adjacency")
         Quadratic.__init__(self, -(A + A.T), A.sum(axis=1))
 
@@ -384,7 +402,7 @@ class TableExtension(Multilinear):
 
     _made_by = "from_table"
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: ArrayLike) -> None:
         values = as_vector(values, "values")
         n = values.size.bit_length() - 1
         if n < 1 or values.size != 1 << n:
@@ -423,7 +441,15 @@ class SampledExtension(Multilinear):
     compiled = False
     _made_by = "sampled"
 
-    def __init__(self, function: Any, n: int, n_samples: Any, seed: int, nonnegative: Any, monotone: Any) -> None:
+    def __init__(
+        self,
+        function: SetFunction,
+        n: int,
+        n_samples: int,
+        seed: int,
+        nonnegative: bool | None,
+        monotone: bool | None,
+    ) -> None:
         as_function(function, "function", optional=False)
         self.n = as_count(n, "n", lower=1)
         self.sampler = Sampler(function)
@@ -437,7 +463,7 @@ class SampledExtension(Multilinear):
         self._params = CallableParams(self.n, self._estimate)
 
     @property
-    def function(self) -> Any:
+    def function(self) -> SetFunction:
         """The set function F."""
         return self.sampler.function
 
@@ -447,7 +473,7 @@ class SampledExtension(Multilinear):
         return len(self.sampler.values)
 
     @property
-    def operations(self) -> Any:
+    def operations(self) -> float:
         return PYTHON_CALL * len(self._uniforms) * self.n
 
     def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
@@ -459,7 +485,7 @@ class SampledExtension(Multilinear):
     def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
         return self._monotone
 
-    def standard_error(self, x: Any) -> Any:
+    def standard_error(self, x: ArrayLike) -> tuple[float, NDArray[np.float64]]:
         """Standard errors at x of the value (a float) and of the gradient, shape (n,)."""
         error = self.sampler.standard_error(as_vector(x, "x", n=self.n), self._uniforms)
         return float(error[0]), error[1:]

@@ -20,12 +20,14 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import (
+    MatrixLike,
     as_array,
     as_flag,
     as_real,
     as_symmetric,
     as_symmetric_sparse,
     as_vector,
+    dense,
     entry,
     require_at_least,
 )
@@ -81,7 +83,7 @@ class Quadratic(Objective):
 
     def __init__(
         self,
-        H: Any = None,
+        H: MatrixLike | None = None,
         h: ArrayLike | None = None,
         c: float = 0.0,
         *,
@@ -180,11 +182,7 @@ class Quadratic(Objective):
 
     def _least_slopes(self, upper):
         """min(H, 0) upper, entrywise: what Hx is not below on [0, upper]."""
-        return (
-            self._times(upper)
-            if self.require_dr
-            else np.minimum(self.H.toarray() if self.is_sparse else self.H, 0.0) @ upper
-        )
+        return self._times(upper) if self.require_dr else np.minimum(dense(self.H), 0.0) @ upper
 
     def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
         if self.require_dr:

@@ -36,12 +36,12 @@ from drsub_fast.objectives.quadratic_kernels import (
 SparseQuadraticParams = namedtuple("SparseQuadraticParams", "data indices indptr diagonal h c")
 
 
-def unsigned(places: NDArray[np.signedinteger[Any]]) -> Any:
+def unsigned(places: NDArray[np.signedinteger[Any]]) -> NDArray[np.unsignedinteger[Any]]:
     """Places >= 0 as unsigned integers of the same memory."""
     return places.view(f"u{places.itemsize}")
 
 
-def signed(places: NDArray[np.unsignedinteger[Any]]) -> Any:
+def signed(places: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.signedinteger[Any]]:
     """The same places as the signed integers that SciPy takes."""
     return places.view(f"i{places.itemsize}")
 

@@ -3,7 +3,8 @@
 The means of F(S) and of F(S + i) - F(S - i) over sets S = {i : u_i < x_i} with uniform numbers u_i are unbiased.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +13,21 @@ from numpy.typing import NDArray
 _MOST_VALUES = 1_000_000
 
 
+#: F(S) for a sorted list of items.
+SetFunction: TypeAlias = Callable[[list[int]], float]
+
+
 class Sampler:
     """A set function and the values it has had; rows of ``uniforms`` are the uniform numbers of one set each."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: SetFunction) -> None:
         self.function = function
         self.values: dict[bytes, float] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"function": self.function, "values": {}}
 
-    def estimate(self, x: NDArray[np.float64], uniforms: NDArray[np.float64]) -> Any:
+    def estimate(self, x: NDArray[np.float64], uniforms: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """(value, gradient) at x."""
         sample, counts = self._sample(x, uniforms)
         mean = counts @ sample / counts.sum()

@@ -15,13 +15,26 @@ Features are never centred or scaled. ``gamma`` is 1 / (number of columns times 
 as in scikit-learn's support vector machines. Nothing here forms L: an `ItemKernel` hands out blocks of it.
 """
 
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import as_count, as_real, as_sparse, as_vector, as_view, entry, one_of, require_finite
+from drsub_fast._checks import (
+    Matrix,
+    MatrixLike,
+    as_count,
+    as_real,
+    as_sparse,
+    as_vector,
+    as_view,
+    dense,
+    entry,
+    one_of,
+    require_finite,
+)
 
 SIMILARITIES = ("cosine", "inner", "rbf")
 
@@ -40,6 +53,10 @@ _LEAST_SQUARE = 1e-280
 _INDEFINITE = 1e-8
 
 
+Array: TypeAlias = NDArray[np.float64]
+Items: TypeAlias = NDArray[np.int64]
+
+
 class ItemKernel:
     """A kernel L by its blocks.
 
@@ -52,11 +69,15 @@ class ItemKernel:
         A bound on the rank of L.
     """
 
-    def block(self, rows: Any, columns: Any) -> Any:
+    n: int
+    diagonal: Array
+    rank: int
+
+    def block(self, rows: Items, columns: Items) -> Array:
         """L at the given rows and columns (index arrays), shape (len(rows), len(columns)), fresh."""
         raise NotImplementedError
 
-    def part(self, columns: Any) -> Any:
+    def part(self, columns: Items | None) -> Any:
         """Some columns (an index array, or None for all of them) in the form that `row` reads fastest."""
         return np.arange(self.n) if columns is None else columns
 
@@ -64,11 +85,11 @@ class ItemKernel:
         """Both parts as one, in this order."""
         return np.concatenate([part, other])
 
-    def row(self, item: Any, part: Any) -> Any:
+    def row(self, item: int, part: Any) -> Array:
         """L[item] at the columns of a part, to be read only."""
         return self.block(np.array([item]), part)[0]
 
-    def factor(self) -> Any:
+    def factor(self) -> Array:
         """B, shape (n, r), with L = B B'; O(n^3) where L is not made of it.
 
         Raises
@@ -85,10 +106,10 @@ class ItemKernel:
             )
         return vectors * np.sqrt(values.clip(0.0))
 
-    def matrix(self) -> Any:
+    def matrix(self) -> Array | None:
         """L as a C-contiguous array if it is stored as one, read-only; else None."""
 
-    def require_valid(self, items: Any = ()) -> None:
+    def require_valid(self, items: Iterable[int] = ()) -> None:
         """Raise ValueError if an entry that `row` has read is not finite or not symmetric (default: they are).
 
         ``items`` are rows that were read otherwise.
@@ -98,20 +119,14 @@ class ItemKernel:
 class FeatureKernel(ItemKernel):
     """L = diag(scale) V V' diag(scale), V dense or sparse, shape (n, r)."""
 
-    n: int
-
-    scale: Any
-    diagonal: Any
-    rank: Any
-
-    def __init__(self, V: Any, scale: Any, diagonal: Any) -> None:
+    def __init__(self, V: Matrix, scale: Array, diagonal: Array) -> None:
         self.V, self.scale, self.diagonal = V, scale, diagonal
         self.n, self.rank = V.shape[0], min(V.shape)
 
-    def block(self, rows: Any, columns: Any) -> Any:
-        return _dense(self.part(rows) @ self.part(columns).T)
+    def block(self, rows: Items, columns: Items) -> Array:
+        return dense(self.part(rows) @ self.part(columns).T)
 
-    def part(self, columns: Any) -> Any:
+    def part(self, columns: Items | None) -> Any:
         if columns is None:
             return _scaled_rows(self.V, self.scale)
         return _scaled_rows(self.V[columns], self.scale[columns])
@@ -120,32 +135,24 @@ class FeatureKernel(ItemKernel):
         sparse = scipy.sparse.issparse(part)
         return scipy.sparse.vstack([part, other], format="csr") if sparse else np.concatenate([part, other])
 
-    def row(self, item: Any, part: Any) -> Any:
+    def row(self, item: int, part: Any) -> Array:
         vector = self.part(np.array([item]))
-        return _dense(part @ vector.T).ravel()
+        return dense(part @ vector.T).ravel()
 
-    def factor(self) -> Any:
-        return _dense(self.part(None))
+    def factor(self) -> Array:
+        return dense(self.part(None))
 
 
 class RbfKernel(ItemKernel):
     """L_ij = scale_i scale_j exp(-gamma |v_i - v_j|^2)."""
 
-    n: int
-
-    gamma: Any
-    scale: Any
-    squares: Any
-    diagonal: Any
-    rank: Any
-
-    def __init__(self, V: Any, gamma: Any, scale: Any) -> None:
+    def __init__(self, V: Array, gamma: float, scale: Array) -> None:
         self.V, self.gamma, self.scale = V, gamma, scale
         self.squares = np.einsum("ij,ij->i", V, V)
         self.diagonal = scale * scale
         self.n = self.rank = V.shape[0]
 
-    def block(self, rows: Any, columns: Any) -> Any:
+    def block(self, rows: Items, columns: Items) -> Array:
         distance = -2.0 * (self.V[rows] @ self.V[columns].T)
         distance += self.squares[rows][:, None]
         distance += self.squares[columns]
@@ -159,41 +166,35 @@ class RbfKernel(ItemKernel):
 class MatrixKernel(ItemKernel):
     """L as an array or a sparse matrix; only the rows that are asked for are looked at."""
 
-    n: int
-
-    diagonal: Any
-    rank: Any
-
-    def __init__(self, L: Any, diagonal: Any) -> None:
+    def __init__(self, L: Matrix, diagonal: Array) -> None:
         self.L, self.n, self.diagonal = L, L.shape[0], diagonal
         self.rank = self.n
-        self._read = []
+        self._read: list[int] = []
 
-    def block(self, rows: Any, columns: Any) -> Any:
-        return _dense(self.L[rows][:, columns]) if scipy.sparse.issparse(self.L) else self.L[np.ix_(rows, columns)]
+    def block(self, rows: Items, columns: Items) -> Array:
+        return dense(self.L[rows][:, columns]) if scipy.sparse.issparse(self.L) else self.L[np.ix_(rows, columns)]
 
-    def part(self, columns: Any) -> Any:
+    def part(self, columns: Items | None) -> Any:
         return columns
 
     def join(self, part: Any, other: Any) -> Any:
         return None if other is None else np.concatenate([part, other])
 
-    def row(self, item: Any, part: Any) -> Any:
+    def row(self, item: int, part: Any) -> Array:
         self._read.append(item)
-        row = _dense(self.L[[item]])[0] if scipy.sparse.issparse(self.L) else self.L[item]
+        row = dense(self.L[[item]])[0] if scipy.sparse.issparse(self.L) else self.L[item]
         return row if part is None else row[part]
 
-    def factor(self) -> Any:
-        self._read = range(self.n)
-        self.require_valid()
+    def factor(self) -> Array:
+        self.require_valid(range(self.n))
         return super().factor()
 
-    def matrix(self) -> Any:
+    def matrix(self) -> Array | None:
         if scipy.sparse.issparse(self.L):
             return None
         return next((L for L in (self.L, self.L.T) if L.flags.c_contiguous and L.flags.aligned), None)
 
-    def require_valid(self, items: Any = ()) -> None:
+    def require_valid(self, items: Iterable[int] = ()) -> None:
         items = np.unique(np.fromiter([*self._read, *items], np.int64))
         self._read = []
         compared = self.n if self.n <= _ALL_COMPARED else _COMPARED
@@ -229,7 +230,7 @@ class MatrixKernel(ItemKernel):
 
 
 def as_features(
-    features: Any,
+    features: MatrixLike,
     quality: ArrayLike | None = None,
     similarity: Literal["cosine", "inner", "rbf"] = "cosine",
     gamma: float | None = None,
@@ -264,7 +265,7 @@ def as_features(
         raise ValueError(f"features has shape {V.shape}: at least one item and one column are needed")
     q = np.ones(V.shape[0]) if quality is None else as_vector(quality, "quality", n=V.shape[0], lower=0.0)
     if similarity == "rbf":
-        return _rbf_kernel(_dense(V), q, gamma)
+        return _rbf_kernel(dense(V), q, gamma)
     if similarity == "inner":
         return FeatureKernel(V, q, _finite_squares(q, q * _squares(V)))
     V, norms = with_norms(V)
@@ -274,12 +275,12 @@ def as_features(
     return FeatureKernel(V, q / norms, _finite_squares(q, q))
 
 
-def with_norms(V: Any) -> Any:
+def with_norms(V: Matrix) -> tuple[Matrix, Array]:
     """(V, norms of its rows); rows whose squares leave the range of floats are divided by their largest entry first."""
     squares = _row_sums_of_squares(V)
     lost = ~((squares > _LEAST_SQUARE) & (squares < np.inf))
     if lost.any():
-        require_finite(V.data if scipy.sparse.issparse(V) else V, "features")
+        require_finite(V if isinstance(V, np.ndarray) else V.data, "features")
         largest = np.asarray(abs(V).max(axis=1).todense() if scipy.sparse.issparse(V) else abs(V).max(axis=1)).ravel()
         lift = np.where(lost & (largest < 1e-290), 1e290, 1.0)  # the inverse of less overflows
         inverse = np.divide(1.0, lift * largest, out=np.ones(largest.size), where=lost & (largest > 0.0))
@@ -317,13 +318,13 @@ def _squares(V):
     """Squared norms of the rows, finite and not lost to underflow."""
     squares = _row_sums_of_squares(V)
     if not np.isfinite(squares).all():
-        require_finite(_dense(V), "features")
+        require_finite(dense(V), "features")
         i = int(np.flatnonzero(~np.isfinite(squares))[0])
         raise ValueError(f"features[{i}] is too long: its squared norm overflows; scale the features")
     return squares
 
 
-def cosines(features: Any, neighbours: int | None = None) -> Any:
+def cosines(features: MatrixLike, neighbours: int | None = None) -> Matrix:
     """The cosines of feature vectors, at least 0: in full, or by rows those of the largest of each column.
 
     Parameters
@@ -352,13 +353,13 @@ def cosines(features: Any, neighbours: int | None = None) -> Any:
     k, unit = min(as_count(neighbours, "neighbours", lower=1), n), kernel.part(None)
     near, values = np.empty((n, k), np.int64), np.empty((n, k))
     if unit.shape[1] <= _TREE_UP_TO:
-        unit = _dense(unit)
+        unit = dense(unit)
         near = scipy.spatial.cKDTree(unit).query(unit, k, workers=-1)[1].reshape(n, k)
         values = np.einsum("ijk,ik->ij", unit[near], unit)
     else:
         for start in range(0, n, max(_BLOCK // n, 1)):
             rows = slice(start, start + max(_BLOCK // n, 1))
-            block = _dense(unit[rows] @ unit.T)
+            block = dense(unit[rows] @ unit.T)
             near[rows] = np.argpartition(-block, k - 1, axis=1)[:, :k] if k < n else every
             values[rows] = np.take_along_axis(block, near[rows], axis=1)
     own = (near == every[:, None]).any(axis=1)
@@ -366,7 +367,7 @@ def cosines(features: Any, neighbours: int | None = None) -> Any:
     return scipy.sparse.csr_array((values.clip(0.0).ravel(), (near.ravel(), np.repeat(every, k))), shape=(n, n))
 
 
-def as_kernel_matrix(L: Any) -> Any:
+def as_kernel_matrix(L: MatrixLike) -> MatrixKernel:
     """The kernel of a matrix: an array of float64 or a sparse matrix is read where it is, row by row.
 
     Raises
@@ -386,10 +387,6 @@ def as_kernel_matrix(L: Any) -> Any:
         what = "negative: L is not positive semidefinite" if np.isfinite(diagonal[i]) else "not finite"
         raise ValueError(f"L[{i}, {i}] = {diagonal[i]:g} is {what}")
     return MatrixKernel(L, diagonal)
-
-
-def _dense(matrix):
-    return matrix.toarray() if scipy.sparse.issparse(matrix) else np.asarray(matrix)
 
 
 def _scaled_rows(V, scale):

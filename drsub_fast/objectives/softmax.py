@@ -41,6 +41,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast import _checks
+from drsub_fast._checks import MatrixLike
 from drsub_fast._kinds import FLAG, LARGEST, OBJECTIVES, array, register_kind, symmetric, within
 from drsub_fast.objectives import softmax_kernels  # noqa: F401  registers the operations
 from drsub_fast.objectives.base import Objective
@@ -141,25 +142,28 @@ class Softmax(Objective):
         if not isinstance(unit_box, (bool, np.bool_)):
             raise TypeError(f"unit_box must be True or False, got {unit_box!r}")
         self.unit_box = bool(unit_box)
-        self._corner = None
+        self._corner: tuple[NDArray[np.float64], float, NDArray[np.float64] | None] | None = None
         if L is None:
             B = _checks.as_array(factor, "factor", 2)
             if 0 in B.shape:
                 raise ValueError(f"factor is empty: shape {B.shape}")
-            if _keeps_factor(*B.shape, self.unit_box):
-                super().__init__(len(B), LowRankSoftmaxParams(B, np.ascontiguousarray(B.T)))
+            n, k = B.shape
+            if _keeps_factor(n, k, self.unit_box):
+                super().__init__(n, LowRankSoftmaxParams(B, np.ascontiguousarray(B.T)))
+                self.uses_blas = n >= LEAST_LOG
                 return
             with np.errstate(over="ignore", invalid="ignore"):
-                L = B @ B.T
-            _checks.require_finite(L, "the kernel B B'")
+                matrix = B @ B.T
+            _checks.require_finite(matrix, "the kernel B B'")
         else:
-            L = _as_kernel(L)
-        super().__init__(len(L), SoftmaxParams(L - np.eye(len(L))))
+            matrix = _as_kernel(L)
+        super().__init__(len(matrix), SoftmaxParams(matrix - np.eye(len(matrix))))
+        self.uses_blas = self.n >= LEAST_LOG
 
     @classmethod
     def from_features(
         cls,
-        features: Any,
+        features: MatrixLike,
         quality: ArrayLike | None = None,
         *,
         similarity: Literal["cosine", "inner", "rbf"] = "cosine",
@@ -215,10 +219,6 @@ class Softmax(Objective):
 
     def __repr__(self) -> str:
         return f"Softmax(n={self.n})"
-
-    @property
-    def uses_blas(self) -> bool:
-        return self.n >= LEAST_LOG
 
     @property
     def operations(self) -> float:

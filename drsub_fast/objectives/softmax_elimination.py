@@ -48,8 +48,11 @@ def softmax_size(params):
 def softmax_carve(params, floats, integers):
     n = params.D.shape[0]
     order, place, moved, items, state = split(integers, n, n, n + 3, n + 3, 6)
+    P, scratch, U, grad, weight, diagonal, base, delta, limit, trial, saved, pivots, value = split(
+        floats, (n, n), (n, n), (n + 3, n), n, n + 3, n, n, n + 3, n + 3, n, n, 4, 1
+    )
     return SoftmaxWork(
-        *split(floats, (n, n), (n, n), (n + 3, n), n, n + 3, n, n, n + 3, n + 3, n, n, 4, 1),
+        P, scratch, U, grad, weight, diagonal, base, delta, limit, trial, saved, pivots, value,
         order, place, moved, moved, items, state,
     )  # fmt: skip
 

@@ -7,12 +7,10 @@ not down-closed, and f <= 0 on it, so the bounds of the paper's Theorems 1 and 2
 s(G) >= 1 / x'(A + I)x.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import as_adjacency, as_symmetric, as_vector, entry
+from drsub_fast._checks import Graph, as_adjacency, as_symmetric, as_vector, entry
 from drsub_fast._kinds import OBJECTIVES, array, register_kind
 from drsub_fast.objectives.quadratic import Quadratic
 
@@ -42,7 +40,7 @@ class StabilityNumber(Quadratic):
     (2.0, [0, 2])
     """
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Graph) -> None:
         A = as_symmetric(as_adjacency(graph, "graph"), "graph")
         weighted = np.argwhere((A != 0.0) & (A != 1.0))
         if weighted.size:
@@ -96,7 +94,7 @@ class StabilityNumber(Quadratic):
                 chosen[i] = True
         return np.flatnonzero(chosen)
 
-    def _scaled(self, x):
+    def _scaled(self, x: ArrayLike) -> NDArray[np.float64]:
         x = as_vector(x, "x", n=self.n, lower=0.0)
         if not x.any():
             raise ValueError("x is 0: a point of the simplex is needed")

@@ -57,7 +57,7 @@ class _Declared(Objective):
         self.declared = frozenset(name for name, value in given.items() if value)
 
     @property
-    def operations(self) -> Any:
+    def operations(self) -> float:
         return PYTHON_CALL
 
     def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
@@ -151,10 +151,12 @@ class CallableObjective(_Declared):
         return float(value), grad
 
 
-_PARAMS_CLASSES = {}
+_PARAMS_CLASSES: dict[tuple[str, object], type] = {}
 
 
-def compiled_params(function: Any, prefix: str, fields: str, register: Any) -> Any:
+def compiled_params(
+    function: Callable[..., object], prefix: str, fields: str, register: Callable[[type, Callable[..., object]], None]
+) -> Any:
     """The parameter class of a compiled function, one for all that do the same; ``register(class, function)``."""
     known = _PARAMS_CLASSES.get((prefix, function))
     if known is None:
@@ -184,7 +186,7 @@ def _register(params_class, function):
 OBJECTIVE_PARAMS = "Compiled", "n args", _register
 
 
-def require_compiled(function: Any, name: str, instead: str) -> None:
+def require_compiled(function: object, name: str, instead: str) -> None:
     """Raises TypeError unless the function is compiled by Numba, or kernels are not compiled either."""
     may_be_plain = COMPILE == "never" and callable(function) and not isinstance(function, Objective)
     if not (is_jitted(function) or may_be_plain):
@@ -192,7 +194,7 @@ def require_compiled(function: Any, name: str, instead: str) -> None:
         raise TypeError(f"{name} is a {kind}, not compiled by Numba: decorate it with numba.njit, or use {instead}")
 
 
-def as_arguments(values: Any, name: str) -> tuple[Any, ...]:
+def as_arguments(values: object, name: str) -> tuple[Any, ...]:
     """Arguments of a compiled function, in the one layout its kernels are compiled for."""
     if not isinstance(values, tuple):
         raise TypeError(f"{name} must be a tuple, got {type(values).__name__}")
@@ -246,8 +248,8 @@ class CompiledObjective(_Declared):
 
     def __init__(
         self,
-        function: Any,
-        args: Any,
+        function: Callable[..., float],
+        args: tuple[Any, ...],
         n: int,
         *,
         unit_box: bool = False,
@@ -265,7 +267,7 @@ class CompiledObjective(_Declared):
     def __repr__(self) -> str:
         return f"CompiledObjective({self._function.__name__}, n={self.n})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> "tuple[Callable[..., CompiledObjective], tuple[object, ...]]":
         build = partial(
             CompiledObjective,
             unit_box=self.unit_box,

@@ -6,24 +6,30 @@ refused.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy  # its parts are loaded when they are used: scipy.optimize takes a quarter of a second
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import as_vector
+from drsub_fast._checks import as_vector, dense
 from drsub_fast.errors import OracleError, UnsupportedError
 
 #: The solver's default of 1e-7 stops at vertices that are visibly short of the maximum.
 _OPTIONS = {"dual_feasibility_tolerance": 1e-10}
 
 
+#: ``oracle(direction, A, b, upper)``: a vertex.
+Oracle: TypeAlias = Callable[
+    [NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]
+]
+
+
 class Function(NamedTuple):
     """Value, gradient and, for a quadratic, its Hessian H."""
 
-    value: Callable[..., Any]
-    gradient: Callable[..., Any]
+    value: Callable[[NDArray[np.float64]], float]
+    gradient: Callable[[NDArray[np.float64]], NDArray[np.float64]]
     H: NDArray[np.float64] | None = None
 
 
@@ -33,15 +39,15 @@ class Region(NamedTuple):
     A: NDArray[np.float64]
     b: NDArray[np.float64]
     upper: NDArray[np.float64]
-    oracle: Callable[..., Any] | None = None
+    oracle: Oracle | None = None
 
 
-def quadratic(H: Any, h: Any, c: Any) -> Any:
+def quadratic(H: NDArray[np.float64], h: NDArray[np.float64], c: float) -> Function:
     """f(x) = 1/2 x'Hx + h'x + c."""
-    return Function(lambda x: 0.5 * x @ H @ x + h @ x + c, lambda x: H @ x + h, H)
+    return Function(lambda x: float(0.5 * x @ H @ x + h @ x + c), lambda x: H @ x + h, H)
 
 
-def softmax(L: Any) -> Any:
+def softmax(L: NDArray[np.float64]) -> Function:
     """f(x) = log det(diag(x)(L - I) + I), the softmax extension; -inf off the branch of 0 (see `Softmax`)."""
     D = L - np.eye(len(L))
 
@@ -60,18 +66,18 @@ def softmax(L: Any) -> Any:
     return Function(value, gradient)
 
 
-def as_function(f: Any) -> Any:
+def as_function(f: object) -> Function:
     """The formula of a public objective (a Function passes through)."""
     if isinstance(f, Function):
         return f
-    if hasattr(f, "H"):
+    if hasattr(f, "H") and hasattr(f, "hessian") and hasattr(f, "h") and hasattr(f, "c"):
         return quadratic(f.hessian(), f.h, f.c)
     if hasattr(f, "L"):
         return softmax(f.L)
     raise UnsupportedError(f"the reference has no formula for {type(f).__name__}; use a Quadratic or a Softmax")
 
 
-def as_region(P: Any, f: Any = None) -> Any:
+def as_region(P: object, f: object = None) -> Region:
     """Rows and bounds of a public set (a Region passes through); clipped to 1 for an f that lives on [0, 1]^n.
 
     Raises
@@ -86,19 +92,18 @@ def as_region(P: Any, f: Any = None) -> Any:
     upper = np.array(P.upper)
     if getattr(f, "unit_box", False):
         upper = np.minimum(upper, 1.0)
-    if all(hasattr(P, name) for name in ("groups", "weights", "capacities")):
+    if hasattr(P, "groups") and hasattr(P, "weights") and hasattr(P, "capacities"):
         # A row for each group: one for a budget or a knapsack.
         A = np.where(P.groups == np.arange(len(P.capacities))[:, None], P.weights, 0.0)
         return Region(A, np.asarray(P.capacities), upper)
     if hasattr(P, "A") and hasattr(P, "b"):
-        A = P.A.toarray() if scipy.sparse.issparse(P.A) else np.asarray(P.A)
-        return Region(A, np.asarray(P.b), upper)
+        return Region(dense(P.A), np.asarray(P.b), upper)
     if any(kind.__name__ == "Box" for kind in type(P).__mro__):
         return Region(np.zeros((0, len(upper))), np.zeros(0), upper)
     raise UnsupportedError(f"the reference has no formula for {type(P).__name__}: it is no set of rows and bounds")
 
 
-def start(region: Any, x0: Any) -> Any:
+def start(region: Region, x0: ArrayLike | None) -> NDArray[np.float64]:
     """A user's start, or 0; it must lie in the region, each row and bound up to 1e-9 of its unit."""
     if x0 is None:
         return np.zeros(len(region.upper))
@@ -110,7 +115,7 @@ def start(region: Any, x0: Any) -> Any:
     return x
 
 
-def vertex(region: Any, g: Any, upper: Any = None) -> Any:
+def vertex(region: Region, g: NDArray[np.float64], upper: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """A vertex that maximises <g, v> over the region, with v <= ``upper`` if given."""
     upper = np.maximum(region.upper if upper is None else upper, 0.0)
     if region.oracle is not None:
@@ -128,7 +133,7 @@ def vertex(region: Any, g: Any, upper: Any = None) -> Any:
     return np.minimum(answer.x * columns, upper)
 
 
-def project(region: Any, y: Any) -> Any:
+def project(region: Region, y: NDArray[np.float64]) -> NDArray[np.float64]:
     """Euclidean projection of y onto the region.
 
     With z = x - y this is least-distance programming, min |z| subject to G z >= q, solved through the

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from drsub_fast._checks import as_count, as_real, one_of
 from drsub_fast._records import Record
 from drsub_fast.errors import UnsupportedError
-from drsub_fast.reference.problem import as_function, as_region, project, start, vertex
+from drsub_fast.reference.problem import Oracle, as_function, as_region, project, start, vertex
 
 
 class ReferenceTrace(NamedTuple):
@@ -125,14 +125,14 @@ def _small_gap(tol, base, values):
 
 
 def frank_wolfe(
-    f: Any,
-    P: Any,
+    f: object,
+    P: object,
     *,
     x0: ArrayLike | None = None,
     step_size: Literal["open-loop", "exact", "short"] | float = "open-loop",
     max_iter: int = 100,
     tol: float | None = None,
-    lmo: Callable[..., Any] | None = None,
+    lmo: Oracle | None = None,
 ) -> "ReferenceResult":
     """Non-convex Frank-Wolfe (Algorithm 3).
 
@@ -187,13 +187,13 @@ def frank_wolfe(
 
 
 def two_phase_frank_wolfe(
-    f: Any,
-    P: Any,
+    f: object,
+    P: object,
     *,
-    max_iter: Any = 100,
-    tol: Any = None,
-    subroutine: str | Callable[..., Any] = "frank-wolfe",
-    lmo: Callable[..., Any] | None = None,
+    max_iter: int = 100,
+    tol: float | None = None,
+    subroutine: str | Callable[..., ReferenceResult] = "frank-wolfe",
+    lmo: Oracle | None = None,
     **options: Any,
 ) -> "ReferenceResult":
     """Two-phase Frank-Wolfe (Algorithm 1): x over P, z over Q = {y in P : y <= u - x}, the better of both.
@@ -242,17 +242,19 @@ def _additive_steps(f, P, max_iter, shrink, lmo):
     return _last_iterate(function, region, x, values, max_iter + 1)
 
 
-def nonmonotone_frank_wolfe(f: Any, P: Any, *, max_iter: Any = 100, lmo: Any = None) -> Any:
+def nonmonotone_frank_wolfe(f: object, P: object, *, max_iter: int = 100, lmo: Oracle | None = None) -> ReferenceResult:
     """Non-monotone Frank-Wolfe variant (Algorithm 2): steps 1 / max_iter with the shrunken oracle v <= u - x."""
     return _additive_steps(f, P, max_iter, shrink=True, lmo=lmo)
 
 
-def monotone_frank_wolfe(f: Any, P: Any, *, max_iter: Any = 100, lmo: Any = None) -> Any:
+def monotone_frank_wolfe(f: object, P: object, *, max_iter: int = 100, lmo: Oracle | None = None) -> ReferenceResult:
     """Frank-Wolfe variant for monotone f (Bian et al., AISTATS 2017): as Algorithm 2, not shrunken."""
     return _additive_steps(f, P, max_iter, shrink=False, lmo=lmo)
 
 
-def projected_gradient(f: Any, P: Any, *, x0: Any = None, max_iter: Any = 100, lmo: Any = None) -> Any:
+def projected_gradient(
+    f: object, P: object, *, x0: ArrayLike | None = None, max_iter: int = 100, lmo: Oracle | None = None
+) -> ReferenceResult:
     """Projected gradient ascent with steps 1 / (k + 1), k = 0, 1, .., a baseline of the paper; the last iterate."""
     function, region = _function_and_region(f, P, lmo)
     max_iter = as_count(max_iter, "max_iter")
@@ -264,7 +266,7 @@ def projected_gradient(f: Any, P: Any, *, x0: Any = None, max_iter: Any = 100, l
     return _last_iterate(function, region, x, values, 1)
 
 
-_SUBROUTINES = {
+_SUBROUTINES: dict[str, Callable[..., ReferenceResult]] = {
     "frank-wolfe": frank_wolfe,
     "nonmonotone-frank-wolfe": lambda f, P, max_iter, tol: nonmonotone_frank_wolfe(f, P, max_iter=max_iter),
     "projected-gradient": lambda f, P, max_iter, tol: projected_gradient(f, P, max_iter=max_iter),

@@ -32,7 +32,8 @@ def _size(params):
 
 @kernel(memory=True)
 def _carve(params, floats, integers):
-    return BallWork(*split(floats, params.n, params.n), integers)
+    positive, limit = split(floats, params.n, params.n)
+    return BallWork(positive, limit, integers)
 
 
 @kernel
@@ -161,7 +162,7 @@ class Ball(FeasibleSet):
 
     def diameter(self, upper: ArrayLike | None = None) -> float:
         u = self._clipped(upper)
-        return float(min(np.linalg.norm(u), math.sqrt(2.0) * self.radius))
+        return min(float(np.linalg.norm(u)), math.sqrt(2.0) * self.radius)
 
     def spread(self, cost: ArrayLike, upper: ArrayLike | None = None) -> float:
         # |x - y| <= sqrt(2) radius for points without a common part.

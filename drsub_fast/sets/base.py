@@ -26,8 +26,9 @@ tighter bound, e.g. the set Q of Algorithm 1; it checks the bound and shares eve
 """
 
 from collections import namedtuple
+from collections.abc import Callable
 from copy import copy
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +38,9 @@ from drsub_fast.engine.codes import FAILED, NEEDS_SOLVER, OK, PAUSED
 from drsub_fast.engine.dispatch import operation, register
 from drsub_fast.engine.jit import kernel
 from drsub_fast.errors import OracleError, UnsupportedError
+
+if TYPE_CHECKING:
+    from drsub_fast.lp.highs import HighsOracle
 
 #: Names of linear oracles (`frank_wolfe` says what they are).
 ORACLES = ("auto", "highs", "kernel")
@@ -89,7 +93,7 @@ follow = operation("follow", _cannot_follow)
 project = operation("project", _no_projection)
 
 
-def register_set(params_class: Any, **kernels: Any) -> None:
+def register_set(params_class: type, **kernels: Callable[..., Any]) -> None:
     """Register the kernels of a feasible set for its parameter class, by operation name."""
     register(params_class, **kernels)
     if "track" in kernels:
@@ -120,7 +124,9 @@ def _project_once(params, y, upper, out):
     return project(params, work, y, upper, out)
 
 
-def is_within(x: Any, lower: Any, upper: Any, tol: float = 1e-9) -> bool:
+def is_within(
+    x: NDArray[np.float64], lower: NDArray[np.float64] | float, upper: NDArray[np.float64], tol: float = 1e-9
+) -> bool:
     """Whether lower <= x <= upper, each bound up to ``tol`` of the larger of the two."""
     slack = tol * np.maximum(np.abs(lower), np.abs(upper))
     return bool((x >= lower - slack).all() and (x <= upper + slack).all())
@@ -154,12 +160,12 @@ class FeasibleSet:
     is_down_closed: bool = True
     answers_below: bool = True
     declared: frozenset[str] = frozenset()
-    _unit_upper = None
-    _lower = 0.0
+    _unit_upper: NDArray[np.float64] | None = None
+    _lower: NDArray[np.float64] | float = 0.0
 
-    def __init__(self, params: Any, upper: Any) -> None:
+    def __init__(self, params: tuple[Any, ...], upper: ArrayLike) -> None:
         """A set with parameters ``params``, of a registered class, and the bounds ``upper``, shape (n,)."""
-        self._params = params
+        self._params: Any = params
         self._upper = as_vector(upper, "upper", lower=0.0)
         self.n = self._upper.size
 
@@ -181,7 +187,7 @@ class FeasibleSet:
         """The linear-programming solver for calls that the kernel hands back, or None."""
         return None
 
-    def load_basis(self, solver: Any, params: Any, work: Any) -> None:
+    def load_basis(self, solver: "HighsOracle", params: tuple[Any, ...], work: tuple[Any, ...]) -> None:
         """Hands the solver's last basis to the kernel's workspace, for warm starts (default: nothing)."""
 
     def start(self, upper: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -334,7 +340,7 @@ class FeasibleSet:
         u = self._clipped(upper)
         return float(2.0 * (cost @ self.lmo(cost, 0.5 * u)))
 
-    def _clipped(self, upper):
+    def _clipped(self, upper: ArrayLike | None) -> NDArray[np.float64]:
         """A user's tighter bound, checked, and never above the set's own, which None means.
 
         u - x may be negative by rounding.

@@ -7,13 +7,12 @@ that `GeneralPolytope.min_max_norm_point` finds by the linear program min {t : -
 """
 
 from collections import namedtuple
-from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import as_array, as_sparse, as_vector
+from drsub_fast._checks import Matrix, MatrixLike, as_array, as_sparse, as_vector
 from drsub_fast._kinds import SETS, array, register_kind
 from drsub_fast.engine.codes import NEEDS_SOLVER
 from drsub_fast.engine.jit import kernel
@@ -96,16 +95,18 @@ class GeneralPolytope(FeasibleSet):
     """
 
     b: NDArray[np.float64]
-    A_eq: Any
+    A: Matrix
+    A_eq: Matrix
     b_eq: NDArray[np.float64]
 
     is_down_closed = False
+    _lower: NDArray[np.float64]
 
     def __init__(
         self,
-        A: Any = None,
+        A: MatrixLike | None = None,
         b: ArrayLike | None = None,
-        A_eq: Any = None,
+        A_eq: MatrixLike | None = None,
         b_eq: ArrayLike | None = None,
         lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
@@ -126,7 +127,7 @@ class GeneralPolytope(FeasibleSet):
         self._row_lower = np.concatenate([np.full(self.b.size, -np.inf), self.b_eq])
         self._sizes = implied_sizes(self._rows, self._row_upper, self._row_lower, self._upper, self._lower)
         self._params = GeneralParams(n)
-        self._first_vertex = None
+        self._first_vertex: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
         try:
             self._first_vertex = self._upper, self.start()
         except OracleError as error:
@@ -144,7 +145,7 @@ class GeneralPolytope(FeasibleSet):
         view.flags.writeable = False
         return view
 
-    def solver(self, upper: NDArray[np.float64], lmo: str = "auto") -> Any:
+    def solver(self, upper: NDArray[np.float64], lmo: str = "auto") -> HighsOracle:
         return HighsOracle(
             self._rows, self._row_upper, upper, row_lower=self._row_lower, lower=self._lower, sizes=self._sizes,
             inside=self._inside,
@@ -247,8 +248,9 @@ class GeneralPolytope(FeasibleSet):
         return self.move_inside(oracle.maximize(np.append(np.zeros(n), -1.0), bound)[:n], upper)
 
     def project_by_solver(self, y: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
-        sides = self._row_upper, upper, self._row_lower, self._lower
-        return project_onto_rows(y, self._rows, *sides, sizes=self._sizes, inside=self._inside)
+        return project_onto_rows(
+            y, self._rows, self._row_upper, upper, self._row_lower, self._lower, self._sizes, self._inside
+        )
 
 
 register_kind(

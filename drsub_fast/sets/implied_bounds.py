@@ -3,22 +3,31 @@
 row_lower <= A x <= row_upper, lower <= x <= upper
 """
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import SupportsIndex
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
-from drsub_fast._checks import first_few
+from drsub_fast._checks import Matrix, first_few
 from drsub_fast.errors import OracleError
 from drsub_fast.lp.highs import HighsOracle
 
 
-def labels(names: Any) -> Any:
+def labels(names: Sequence[str]) -> Callable[[SupportsIndex], str]:
     """How a variable is called in messages, by its number."""
-    return names.__getitem__ if names else "x[{}]".format
+    return lambda j: names[int(j)] if names else f"x[{j}]"
 
 
-def implied_bounds(A: Any, row_lower: Any, row_upper: Any, lower: Any, upper: Any, names: Any = ()) -> Any:
+def implied_bounds(
+    A: Matrix,
+    row_lower: NDArray[np.float64],
+    row_upper: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    names: Sequence[str] = (),
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Bounds of all variables: those given, else those that the rows imply.
 
     A single row without negative entries gives an upper bound at once; what is open after that costs a linear program

@@ -15,7 +15,6 @@ The projection is in `knapsack_projection`.
 
 import math
 from collections import namedtuple
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,7 +53,8 @@ def _size(params):
 def _carve(params, floats, integers):
     n = params.weights.size
     items, calls = split(integers, n, 1)
-    return KnapsackWork(*split(floats, n, n, (params.capacity.size, 3)), items.view(np.uint64), calls)
+    ratio, load, least = split(floats, n, n, (params.capacity.size, 3))
+    return KnapsackWork(ratio, load, least, items.view(np.uint64), calls)
 
 
 @kernel
@@ -294,11 +294,18 @@ class DisjointKnapsacks(FeasibleSet):
     ``upper`` (n,).
     """
 
-    groups: Any
-    weights: Any
-    capacities: Any
+    groups: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    capacities: NDArray[np.float64]
 
-    def __init__(self, groups: Any, weights: Any, capacities: Any, upper: Any, equality: bool = False) -> None:
+    def __init__(
+        self,
+        groups: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        capacities: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        equality: bool = False,
+    ) -> None:
         self.is_down_closed = not equality
         self.groups, self.weights, self.capacities = groups, weights, capacities
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -392,7 +399,9 @@ class Knapsack(DisjointKnapsacks):
         return f"Knapsack(budget={self.budget:g}, n={self.n})"
 
 
-def stack_of_knapsacks(weights: Any, budget: Any, upper: Any) -> Any:
+def stack_of_knapsacks(
+    weights: NDArray[np.float64], budget: NDArray[np.float64], upper: NDArray[np.float64] | None
+) -> tuple[KnapsackParams, NDArray[np.float64], NDArray[np.bool_]]:
     """Stacked parameters, bounds, and which are accepted, of knapsacks with one group each."""
     accepted = within(weights, 0.0, LARGEST) & within(budget, 0.0, LARGEST)
     n = weights.shape[1]

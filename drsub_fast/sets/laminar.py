@@ -25,6 +25,8 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import (
+    Matrix,
+    MatrixLike,
     as_array,
     as_items,
     as_number_or_vector,
@@ -39,6 +41,7 @@ from drsub_fast.engine.codes import OK
 from drsub_fast.engine.heap import heapify, pop
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import split
+from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.sets.base import register_set
 from drsub_fast.sets.polytope import Polytope
 
@@ -61,7 +64,8 @@ def _size(params):
 @kernel(memory=True)
 def _carve(params, floats, integers):
     n, m = params.items.size, params.capacity.size
-    return LaminarWork(*split(floats, n, m, m, m, m), integers)
+    key, residual, load, shift, more = split(floats, n, m, m, m, m)
+    return LaminarWork(key, residual, load, shift, more, integers)
 
 
 @kernel
@@ -185,10 +189,12 @@ class LaminarMatroid(Polytope):
     array([0.5, 0.5, 0. , 0. , 0. ])
     """
 
-    sets: Any
+    sets: Matrix
     capacities: NDArray[np.float64]
 
-    def __init__(self, sets: Any, capacities: ArrayLike, upper: ArrayLike = 1.0) -> None:
+    def __init__(
+        self, sets: Iterable[Iterable[int]] | MatrixLike, capacities: ArrayLike, upper: ArrayLike = 1.0
+    ) -> None:
         shape = as_numbers(upper, "upper").shape
         A = _membership(sets, shape[0] if len(shape) == 1 else None)
         capacities = as_vector(capacities, "capacities", n=A.shape[0])
@@ -201,10 +207,10 @@ class LaminarMatroid(Polytope):
     def __repr__(self) -> str:
         return f"LaminarMatroid(sets={self.m}, n={self.n})"
 
-    def params(self, lmo: str = "auto") -> Any:
+    def params(self, lmo: str = "auto") -> tuple[Any, ...]:
         return super().params(lmo) if lmo == "highs" else self._forest
 
-    def load_basis(self, oracle: Any, params: Any, work: Any) -> None:
+    def load_basis(self, solver: HighsOracle, params: tuple[Any, ...], work: tuple[Any, ...]) -> None:
         """Nothing: the oracle needs no start."""
 
     def violation(self, x: NDArray[np.float64]) -> str:
@@ -249,10 +255,11 @@ def _forest(A, capacities):
             )
         around[s] = parents[0]
         inner[own] = s
-    inside = [[] for _ in range(m + 1)]
+    inside: list[list[int]] = [[] for _ in range(m + 1)]
     for s in range(m):
         inside[around[s]].append(s)
-    order, number, end = [], np.full(m + 1, -1), np.zeros(m, np.int64)
+    order: list[int] = []
+    number, end = np.full(m + 1, -1), np.zeros(m, np.int64)
     stack = [(s, False) for s in reversed(inside[-1])]
     while stack:
         s, done = stack.pop()

@@ -31,6 +31,7 @@ from drsub_fast._kinds import COUNT, SETS, array, register_kind
 from drsub_fast.engine.codes import NEEDS_SOLVER, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import split
+from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.sets.base import register_set
 from drsub_fast.sets.polytope import Polytope
 
@@ -230,8 +231,8 @@ class MatchingPolytope(Polytope):
     array([0., 1., 1.])
     """
 
-    n_left: Any
-    n_right: Any
+    n_left: int
+    n_right: int
     left: NDArray[np.int64]
     right: NDArray[np.int64]
     capacities: NDArray[np.float64]
@@ -262,10 +263,10 @@ class MatchingPolytope(Polytope):
         """Left and right end of each edge, shape (n, 2)."""
         return np.column_stack([self.left, self.right])
 
-    def params(self, lmo: str = "auto") -> Any:
+    def params(self, lmo: str = "auto") -> tuple[Any, ...]:
         return super().params(lmo) if lmo == "highs" else self._network
 
-    def load_basis(self, oracle: Any, params: Any, work: Any) -> None:
+    def load_basis(self, solver: HighsOracle, params: tuple[Any, ...], work: tuple[Any, ...]) -> None:
         """Nothing: the oracle starts afresh at every call."""
 
     def violation(self, x: NDArray[np.float64]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import as_array, as_sparse, as_vector, entry, first_few, require_at_least
+from drsub_fast._checks import MatrixLike, as_array, as_sparse, as_vector, dense, entry, first_few, require_at_least
 from drsub_fast._kinds import LARGEST, SETS, array, register_kind, within
 from drsub_fast.engine.codes import NEEDS_SOLVER
 from drsub_fast.engine.jit import kernel
@@ -20,7 +20,14 @@ from drsub_fast.lp.rows import breaches, shrink_into_rows
 from drsub_fast.lp.simplex import simplex_follow, simplex_load, simplex_maximize, simplex_track
 from drsub_fast.lp.tableau import simplex_carve, simplex_size
 from drsub_fast.sets.base import FeasibleSet, register_set
-from drsub_fast.sets.rows import bounds_from_scipy, rows_from_scipy, rows_from_zero, variables_in_scipy
+from drsub_fast.sets.rows import (
+    ScipyBounds,
+    ScipyConstraints,
+    bounds_from_scipy,
+    rows_from_scipy,
+    rows_from_zero,
+    variables_in_scipy,
+)
 
 #: Up to so many entries of A the kernel is faster whatever their pattern.
 _MANY_ENTRIES = 100_000
@@ -111,12 +118,12 @@ register_set(
 )
 
 
-def blank_params(m: int, n: int, mode: Any) -> Any:
+def blank_params(m: int, n: int, mode: int) -> PolytopeParams:
     """Parameters to be filled in by `scale_polytope`."""
     return PolytopeParams(np.empty((m, n)), np.empty(m), np.empty(n), mode)
 
 
-def _as_constraint_matrix(A):
+def _as_constraint_matrix(A: MatrixLike) -> Any:
     """A as a C-contiguous float64 array or a CSC matrix, entries checked: finite and >= 0."""
     if scipy.sparse.issparse(A):
         matrix = as_sparse(A, "A", scipy.sparse.csc_matrix)
@@ -131,7 +138,7 @@ def _as_constraint_matrix(A):
     return matrix
 
 
-def _tightest_upper(A, b):
+def _tightest_upper(A: Any, b: NDArray[np.float64]) -> NDArray[np.float64]:
     """u_j = min_i b_i / A_ij over the rows with A_ij > 0, as in the paper."""
     if scipy.sparse.issparse(A):
         upper = np.full(A.shape[1], np.inf)
@@ -177,36 +184,37 @@ class Polytope(FeasibleSet):
     array([2., 0.])
     """
 
-    m: Any
+    m: int
+    A: Any
     b: NDArray[np.float64]
 
-    def __init__(self, A: Any, b: ArrayLike, upper: ArrayLike | None = None) -> None:
-        A = _as_constraint_matrix(A)
-        m, n = A.shape
+    def __init__(self, A: MatrixLike, b: ArrayLike, upper: ArrayLike | None = None) -> None:
+        self.A = _as_constraint_matrix(A)
+        m, n = self.A.shape
         if n == 0:
             raise ValueError("A has no columns: at least one variable is needed")
         b = as_array(b, "b", 1)
         if b.size != m:
             raise ValueError(f"b has {b.size} entries, A has {m} rows")
         require_at_least(b, 0.0, "b", ": the set is empty")
-        tightest = _tightest_upper(A, b)
+        tightest = _tightest_upper(self.A, b)
         if upper is None:
             if not np.isfinite(tightest).all():
                 j = int(np.flatnonzero(~np.isfinite(tightest))[0])
-                if A[:, [j]].sum() > 0.0:
+                if self.A[:, [j]].sum() > 0.0:
                     raise ValueError(f"the bound that the rows imply for x[{j}] is above the largest float: give upper")
                 raise ValueError(f"no row bounds x[{j}] (column {j} of A is zero): give upper")
             upper = tightest
         else:
             upper = as_vector(upper, "upper", n=n, lower=0.0)
         self.n, self.m = n, m
-        self.A, self.b = A, b
+        self.b = b
         self._upper = upper
         self._scale_from = np.minimum(upper, tightest)
-        self._prepared = {}
+        self._prepared: dict[int, PolytopeParams] = {}
 
     @classmethod
-    def from_scipy(cls, bounds: Any, constraints: Any = ()) -> "Polytope":
+    def from_scipy(cls, bounds: ScipyBounds, constraints: ScipyConstraints = ()) -> "Polytope":
         """The polytope of SciPy's bounds and linear constraints.
 
         Parameters
@@ -240,7 +248,8 @@ class Polytope(FeasibleSet):
         if shifted.size:
             names = first_few(f"{entry('lb', (j,))} = {lower[j]:g}" for j in shifted)
             raise ValueError(f"not down-closed: lower bounds that are not 0: {names}; substitute x = lb + y")
-        rows = rows_from_zero(*rows_from_scipy(constraints, n), lower, upper)
+        A, row_lower, row_upper = rows_from_scipy(constraints, n)
+        rows = rows_from_zero(A, row_lower, row_upper, lower, upper)
         if rows.reasons:
             raise ValueError(f"not down-closed: {first_few(rows.reasons)}; use GeneralPolytope for such a set")
         return cls(rows.A, rows.b, rows.upper)
@@ -248,7 +257,7 @@ class Polytope(FeasibleSet):
     def __repr__(self) -> str:
         return f"Polytope(m={self.m}, n={self.n})"
 
-    def params(self, lmo: str = "auto") -> Any:
+    def params(self, lmo: str = "auto") -> tuple[Any, ...]:
         by_solver = lmo == "highs" or (lmo == "auto" and self._is_large_and_sparse)
         mode = SOLVER if by_solver else KERNEL
         if mode not in self._prepared:
@@ -274,19 +283,18 @@ class Polytope(FeasibleSet):
         if mode == SOLVER:
             return blank_params(0, 0, mode)
         params = blank_params(self.m, self.n, mode)
-        A = self.A.toarray() if scipy.sparse.issparse(self.A) else self.A
-        scale_polytope(np.ascontiguousarray(A), self.b, self._scale_from, params)
+        scale_polytope(np.ascontiguousarray(dense(self.A)), self.b, self._scale_from, params)
         return params
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_prepared": {}}
 
-    def load_basis(self, oracle: Any, params: Any, work: Any) -> None:
+    def load_basis(self, solver: HighsOracle, params: Any, work: tuple[Any, ...]) -> None:
         if params.mode == KERNEL:
-            columns, rows = oracle.basis()
-            simplex_load(params, work, columns, rows, oracle.direction, oracle.upper)
+            columns, rows = solver.basis()
+            simplex_load(params, work, columns, rows, solver.direction, solver.upper)
 
-    def solver(self, upper: NDArray[np.float64], lmo: str = "auto") -> Any:
+    def solver(self, upper: NDArray[np.float64], lmo: str = "auto") -> HighsOracle:
         return HighsOracle(self.A, self.b, upper, sizes=self._scale_from)
 
     def constraints_hold(self, x: NDArray[np.float64], tol: float) -> bool:

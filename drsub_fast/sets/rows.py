@@ -6,15 +6,36 @@ The set of the y is down-closed where its rows show it: entries and right-hand s
 bounds imply.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import entry, first_few
+from drsub_fast._checks import Matrix, MatrixLike, entry, first_few
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.sets.implied_bounds import implied_bounds, labels
+
+
+class _Bounds(Protocol):
+    """A `scipy.optimize.Bounds`."""
+
+    lb: ArrayLike
+    ub: ArrayLike
+
+
+class _Linear(Protocol):
+    """A `scipy.optimize.LinearConstraint`."""
+
+    A: MatrixLike
+    lb: ArrayLike
+    ub: ArrayLike
+
+
+#: Bounds and constraints as SciPy takes them.
+ScipyBounds: TypeAlias = _Bounds | Sequence[tuple[float | None, float | None]] | None
+ScipyConstraints: TypeAlias = _Linear | Sequence[_Linear] | None
 
 #: Part of a row's magnitude that counts as rounding.
 _ROUNDING = 1e-12
@@ -49,7 +70,7 @@ def _snapped(side, magnitude):
 
 
 def rows_from_zero(
-    A: Any,
+    A: Matrix,
     row_lower: NDArray[np.float64],
     row_upper: NDArray[np.float64],
     lower: NDArray[np.float64],
@@ -127,22 +148,24 @@ def _reasons(rows, high, low, from_above, from_below, has_negative, has_positive
     return tuple(reasons)
 
 
-def bounds_from_scipy(bounds: Any, n: int) -> Any:
+def bounds_from_scipy(bounds: ScipyBounds, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(lower, upper), shape (n,): from `Bounds` or pairs (low, high) with None for none."""
     if bounds is None:
         return np.full(n, -np.inf), np.full(n, np.inf)
     if isinstance(bounds, scipy.optimize.Bounds):
-        return tuple(np.array(np.broadcast_to(side, n), np.float64) for side in (bounds.lb, bounds.ub))
+        lower, upper = (np.array(np.broadcast_to(side, n), np.float64) for side in (bounds.lb, bounds.ub))
+        return lower, upper
     if isinstance(bounds, scipy.optimize.LinearConstraint):
         raise TypeError("a LinearConstraint stands where the bounds are expected, which come before the constraints")
     pairs = list(bounds)
     if len(pairs) != n or any(len(pair) != 2 for pair in pairs):
         raise ValueError(f"bounds must be {n} pairs (low, high), or scipy.optimize.Bounds")
-    lower = [-np.inf if low is None else float(low) for low, _ in pairs]
-    return np.array(lower), np.array([np.inf if high is None else float(high) for _, high in pairs])
+    return np.array([-np.inf if low is None else float(low) for low, _ in pairs]), np.array(
+        [np.inf if high is None else float(high) for _, high in pairs]
+    )
 
 
-def rows_from_scipy(constraints: Any, n: int) -> Any:
+def rows_from_scipy(constraints: ScipyConstraints, n: int) -> tuple[Matrix, NDArray[np.float64], NDArray[np.float64]]:
     """(A, row_lower, row_upper) of one or several linear constraints."""
     if constraints is None:
         constraints = ()
@@ -168,7 +191,7 @@ def rows_from_scipy(constraints: Any, n: int) -> Any:
     return A, np.concatenate(lower).astype(np.float64), np.concatenate(upper).astype(np.float64)
 
 
-def variables_in_scipy(bounds: Any, constraints: Any) -> Any:
+def variables_in_scipy(bounds: ScipyBounds, constraints: ScipyConstraints) -> int:
     """Number of variables of bounds and constraints, whichever tell it."""
     for constraint in constraints if isinstance(constraints, (list, tuple)) else (constraints,):
         if isinstance(constraint, scipy.optimize.LinearConstraint):
@@ -179,4 +202,6 @@ def variables_in_scipy(bounds: Any, constraints: Any) -> Any:
         raise TypeError("a LinearConstraint stands where the bounds are expected, which come before the constraints")
     if isinstance(bounds, scipy.optimize.Bounds):
         return max(np.size(bounds.lb), np.size(bounds.ub))
+    if bounds is None:
+        raise ValueError("give bounds or a LinearConstraint: they tell the number of variables")
     return len(bounds)

@@ -53,9 +53,10 @@ Shipments between two sources and two sinks, at most what there is, by a solver 
 
 import inspect
 from collections import namedtuple
+from collections.abc import Callable
 from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import scipy
@@ -82,10 +83,16 @@ _NEAR, _ROUNDS = 1e-7, 200
 _NORM_ROUNDS, _SHARPNESS = 50, 30.0
 
 
+#: Says whether a point is in a set.
+Contains: TypeAlias = Callable[[Array], object]
+
+
 class _OracleSet(FeasibleSet):
     """What sets have in common that are known by their linear oracle."""
 
-    def __init__(self, params: Any, n: int, upper: ArrayLike, contains: Any, is_down_closed: bool) -> None:
+    def __init__(
+        self, params: tuple[Any, ...], n: int, upper: ArrayLike, contains: Contains | None, is_down_closed: bool
+    ) -> None:
         n = as_count(n, "n", lower=1)
         super().__init__(params, as_vector(upper, "upper", n=n, lower=0.0))
         self.is_down_closed = as_flag(is_down_closed, "is_down_closed")
@@ -97,7 +104,7 @@ class _OracleSet(FeasibleSet):
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_known": self._known[: int(self.is_down_closed)]}
 
-    def checked(self, v: Any, direction: Array, upper: Array) -> Array:
+    def checked(self, v: ArrayLike, direction: Array, upper: Array) -> Array:
         """An answer of the oracle, within its bounds exactly; ValueError for one that cannot be right."""
         v = np.asarray(v)
         if v.dtype.kind not in "biuf" or v.shape != (self.n,):
@@ -110,20 +117,20 @@ class _OracleSet(FeasibleSet):
             j = int(inside.argmin())
             words = "is not finite" if not np.isfinite(v[j]) else "is below 0" if v[j] < 0.0 else "is above"
             raise ValueError(f"the oracle's answer v[{j}] = {v[j]:g} {words}; its upper bound is {upper[j]:g}")
-        v = np.minimum(np.maximum(v, 0.0), upper)
-        self.verify(v)
+        answer: Array = np.minimum(np.maximum(v, 0.0), upper)
+        self.verify(answer)
         whole = bool((upper >= self._whole).all())
         if len(self._known) and (whole or self.is_down_closed):
             known = self._known if whole else np.minimum(self._known, upper)
-            value, best = float(direction @ v), float((known @ direction).max())
+            value, best = float(direction @ answer), float((known @ direction).max())
             if best > value + _ROUNDING * float(np.abs(direction) @ self._whole):
                 raise ValueError(
                     f"the oracle's answer is no maximum: it has <direction, v> = {value:.9g}, and a point that is "
                     f"known to be in the set {best:.9g}"
                 )
-        if whole and not (self._known == v).all(axis=1).any():
-            self._known = np.vstack([self._known[:1], self._known[1:][1 - _REMEMBERED :], v])
-        return v
+        if whole and not (self._known == answer).all(axis=1).any():
+            self._known = np.vstack([self._known[:1], self._known[1:][1 - _REMEMBERED :], answer])
+        return answer
 
     def verify(self, x: Array, gap: float = 0.0) -> None:
         if gap < -_ROUNDING:
@@ -133,10 +140,11 @@ class _OracleSet(FeasibleSet):
 
     def _holds(self, x: Array, tol: float) -> bool:
         """What ``contains`` says of x, or of a point nearby farther inside, since x may be outside by rounding."""
-        if call_outside(self._contains, x.copy()):
+        contains = cast(Contains, self._contains)
+        if call_outside(contains, x.copy()):
             return True
         inside = np.zeros(self.n) if self.is_down_closed or not len(self._known) else self._known.mean(axis=0)
-        return bool(call_outside(self._contains, x + tol * (inside - x)))
+        return bool(call_outside(contains, x + tol * (inside - x)))
 
     def constraints_hold(self, x: Array, tol: float) -> bool:
         return self._holds(x, tol) if self._contains is not None else self._is_mixture(x, max(tol, _NEAR))
@@ -205,7 +213,7 @@ def _ask_python(params, work, direction, upper, v):
 register_set(CallableSetParams, lmo=_ask_python)
 
 
-def _takes_bounds(function: Any) -> bool:
+def _takes_bounds(function: Callable[..., object]) -> bool:
     """Whether an oracle takes (direction, upper), not the direction alone."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -278,12 +286,12 @@ class CallableSet(_OracleSet):
 
     def __init__(
         self,
-        lmo: Any,
+        lmo: Callable[..., ArrayLike],
         n: int,
         *,
         upper: ArrayLike,
-        contains: Any = None,
-        project: Any = None,
+        contains: Contains | None = None,
+        project: Callable[..., ArrayLike] | None = None,
         is_down_closed: bool = True,
     ) -> None:
         super().__init__(CallableSetParams(n), n, upper, contains, is_down_closed)
@@ -294,10 +302,10 @@ class CallableSet(_OracleSet):
     def __repr__(self) -> str:
         return f"CallableSet({getattr(self._lmo, '__name__', self._lmo)}, n={self.n})"
 
-    def solver(self, upper: Array, lmo: str = "auto") -> Any:
+    def solver(self, upper: Array, lmo: str = "auto") -> _Oracle:
         return _Oracle(self)
 
-    def ask(self, direction: Array, upper: Array) -> Any:
+    def ask(self, direction: Array, upper: Array) -> ArrayLike:
         """What the user's oracle returns."""
         if self.answers_below:
             return call_outside(self._lmo, direction.copy(), upper.copy())
@@ -357,7 +365,7 @@ def _is_plausible(params, work, direction, upper, v):
     return True
 
 
-def _register(params_class: Any, function: Any) -> None:
+def _register(params_class: type, function: Callable[..., object]) -> None:
     """Kernels with the user's function frozen into them."""
 
     @kernel(memory=True)
@@ -416,12 +424,12 @@ class CompiledSet(_OracleSet):
 
     def __init__(
         self,
-        lmo: Any,
+        lmo: Callable[..., object],
         parameters: tuple[Any, ...],
         n: int,
         *,
         upper: ArrayLike,
-        contains: Any = None,
+        contains: Contains | None = None,
         is_down_closed: bool = True,
     ) -> None:
         require_compiled(lmo, "lmo", "CallableSet")
@@ -433,7 +441,7 @@ class CompiledSet(_OracleSet):
     def __repr__(self) -> str:
         return f"CompiledSet({self._lmo.__name__}, n={self.n})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[..., "CompiledSet"], tuple[object, ...]]:
         build = partial(CompiledSet, upper=self._whole, contains=self._contains, is_down_closed=self.is_down_closed)
         tighter = None if self._upper is self._whole else self._upper
         return _again, (build, self._lmo, self._params.args, self.n, tighter)
@@ -452,7 +460,13 @@ class CompiledSet(_OracleSet):
         return ValueError(f"the oracle of {self!r} returned a worse point than one call before")
 
 
-def _again(build: Any, lmo: Any, parameters: Any, n: int, upper: Any) -> Any:
+def _again(
+    build: Callable[..., CompiledSet],
+    lmo: Callable[..., object],
+    parameters: tuple[Any, ...],
+    n: int,
+    upper: Array | None,
+) -> CompiledSet:
     """A `CompiledSet` that was pickled, perhaps below tighter bounds."""
     P = build(lmo, parameters, n)
     return P if upper is None else P.with_upper(upper)
