@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 #: An array as numpy reads it, of any type.
 Raw = NDArray[Any]
+#: An array of float64, of any shape.
+Array: TypeAlias = NDArray[np.float64]
 #: A matrix of float64, dense or sparse. SciPy has no types: a checker takes what is sparse as it comes.
 Matrix: TypeAlias = NDArray[np.float64] | scipy.sparse.sparray
 #: The same as a user may give it.

@@ -95,7 +95,7 @@ def draw_trace(result: Any, axes: "tuple[Axes, Axes] | Axes | None" = None) -> "
         ) from None
     if axes is None:
         _, axes = pyplot.subplots(1, 2, figsize=(8.4, 3.2), layout="constrained")
-    left, right = (axes, None) if hasattr(axes, "plot") else axes
+    left, right = axes if isinstance(axes, (tuple, list, np.ndarray)) else (axes, None)
     steps = np.arange(result.trace.value.size)
     left.plot(steps, result.trace.value, "o" if steps.size == 1 else "-", label="value of the iterate")
     _line(left, result.value, "value returned", "tab:green", "dashed")

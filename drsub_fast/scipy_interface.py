@@ -5,10 +5,11 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_real, as_vector, first_few, one_of
 from drsub_fast.errors import OracleError, UnsupportedError
@@ -17,7 +18,8 @@ from drsub_fast.objectives.user import CallableObjective
 from drsub_fast.problems.probing import probe
 from drsub_fast.problems.standard_form import set_of_rows
 from drsub_fast.result import Status
-from drsub_fast.sets.rows import bounds_from_scipy, rows_from_scipy
+from drsub_fast.sets.rows import ScipyBounds, bounds_from_scipy, rows_from_scipy
+from drsub_fast.solvers.record import MethodName
 
 #: SciPy's status numbers: 0 is success, 1 the limit of iterations, 99 a callback that stopped the run. A run in which
 #: rounding lets the value rise no further has what ``ftol`` asks for.
@@ -183,22 +185,22 @@ class ScipyMethod:
 
     def __call__(
         self,
-        fun: Any,
-        x0: Any,
-        args: Any = (),
-        jac: Any = None,
-        hess: Any = None,
-        hessp: Any = None,
-        bounds: Any = None,
+        fun: Callable[..., float],
+        x0: ArrayLike,
+        args: tuple[Any, ...] = (),
+        jac: Callable[..., ArrayLike] | str | bool | None = None,
+        hess: object = None,
+        hessp: object = None,
+        bounds: ScipyBounds = None,
         constraints: Any = (),
         callback: Callable[..., Any] | None = None,
         *,
-        maxiter: Any = None,
+        maxiter: int | None = None,
         disp: bool = False,
-        eps: Any = _STEP,
+        eps: float = _STEP,
         differences: str | None = None,
         **options: Any,
-    ) -> Any:
+    ) -> "scipy.optimize.OptimizeResult":
         method = self.method
         x0 = as_vector(x0, "x0")
         if hess is not None or hessp is not None:
@@ -209,7 +211,8 @@ class ScipyMethod:
             del options[name]
         lower, upper = bounds_from_scipy(bounds, x0.size)
         linear, probed = _constraints(constraints, x0, lower, upper)
-        P, reasons = set_of_rows(*rows_from_scipy(linear, x0.size), lower, upper)
+        A, row_lower, row_upper = rows_from_scipy(linear, x0.size)
+        P, reasons = set_of_rows(A, row_lower, row_upper, lower, upper)
         if reasons and method != "auto" and "down-closed" in METHODS[method].needs:
             raise UnsupportedError(f"{method} needs a down-closed set, which this one is not: {first_few(reasons)}")
         # The rows may imply upper bounds that were not given.
@@ -229,7 +232,7 @@ class ScipyMethod:
         if callback is not None:
             options["callback"] = _as_callback(callback, minimized)
         f = CallableObjective(minimized, x0.size)
-        result = maximize(f, P, method=method, **({"bound": "cheap"} | options))
+        result = maximize(f, P, method=cast(MethodName, method), **({"bound": "cheap"} | options))
         if jac is None and differences is None:
             result = replace(result, note=f"{result.note}; {_DROPPED}" if result.note else _DROPPED)
         return self._result(result, minimized, lower, upper, linear, probed, disp)

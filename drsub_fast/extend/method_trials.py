@@ -3,7 +3,7 @@
 import math
 import pickle
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from drsub_fast.claims.gate import FINISHED_RUNS
 from drsub_fast.extend.trials import require, require_answer, trial
 from drsub_fast.methods import maximize
 from drsub_fast.objectives.quadratic import Quadratic
-from drsub_fast.solvers.record import METHODS, Method
+from drsub_fast.solvers.record import METHODS, Method, MethodName
 
 #: Variables of the problems, and points of the grid along each by which the largest value is found.
 _N, _GRID = 3, 9
@@ -53,14 +53,14 @@ def check_method(name: str) -> None:
     for objective, feasible_set in product(("quadratic", "facility-location", "softmax"), kinds):
         f, P = OBJECTIVES[objective].example_of(_N), SETS[feasible_set].example_of(_N)
         with trial(f"it does not solve {f!r} over {P!r}"):
-            r = maximize(f, P, method=name, **steps)
+            r = maximize(f, P, method=cast(MethodName, name), **steps)
         require_answer(f, P, r, name)
         with trial("its result cannot be pickled"):
             pickle.loads(pickle.dumps(r))
-        again = maximize(f, P, method=name, **steps)
+        again = maximize(f, P, method=cast(MethodName, name), **steps)
         require(again.value == r.value and np.array_equal(again.x, r.x), "a second run has another answer")
         _require_promise(f, P, r)
-        many = maximize_many([(f, P)], name, n_jobs=1, **steps)[0]
+        many = maximize_many([(f, P)], cast(MethodName, name), n_jobs=1, **steps)[0]
         require(np.isclose(many.value, r.value, rtol=1e-9), f"maximize_many says {many.value}, maximize {r.value}")
     _require_options(record)
     _require_units(record, steps)
@@ -85,7 +85,7 @@ def _require_options(record: Method) -> None:
     f, P, name = OBJECTIVES["quadratic"].example_of(_N), SETS["box"].example_of(_N), record.name
     few: dict[str, Any] = {"n_starts": 2} if record.many_starts else {}
     try:
-        maximize(f, P, method=name, no_such_option=1, **few)
+        maximize(f, P, method=name, **few, **{"no_such_option": 1})
     except TypeError as error:
         require("no_such_option" in str(error), f"the error for an unknown option does not name it: {error}")
     else:
@@ -97,7 +97,7 @@ def _require_options(record: Method) -> None:
     for option, value in given.items():
         if option in record.options:
             with trial(f"the option {option}={value!r} does not work"):
-                r = maximize(f, P, method=name, **few, **{option: value})
+                r = maximize(f, P, method=cast(MethodName, name), **few, **{option: value})
             require_answer(f, P, r, f"{name} with {option}={value!r}")
             if r.status not in FINISHED_RUNS:
                 require(not (r.guarantee.ratio and r.guarantee.holds), f"stopped by {option} it keeps its guarantee")
@@ -106,13 +106,17 @@ def _require_options(record: Method) -> None:
 def _require_units(record: Method, steps: dict[str, Any]) -> None:
     """f times a power of 2 has the answers of f; a stack has those of single solves."""
     f, P, name = OBJECTIVES["quadratic"].example_of(_N), SETS["box"].example_of(_N), record.name
-    value = maximize(f, P, method=name, **steps).value
+    value = maximize(f, P, method=cast(MethodName, name), **steps).value
     for factor in (2.0**-27, 2.0**27) if "projection" not in record.needs else ():  # a gradient step has units
-        scaled = maximize(Quadratic(factor * f.H, factor * f.h), P, method=name, **steps).value / factor
+        scaled = (
+            maximize(Quadratic(factor * f.H, factor * f.h), P, method=cast(MethodName, name), **steps).value / factor
+        )
         require(
             abs(scaled - value) <= 1e-6 * abs(value),
             f"in units of {factor:.2g} of f its value is {scaled}, not {value}",
         )
     with trial("it does not solve a stack"):
-        both = maximize_stacked(H=np.array([f.H, f.H]), h=f.h, upper=P.upper, method=name, n_jobs=1, **steps)
+        both = maximize_stacked(
+            H=np.array([f.H, f.H]), h=f.h, upper=P.upper, method=cast(MethodName, name), n_jobs=1, **steps
+        )
     require(np.allclose(both.value, value, rtol=1e-6), f"in a stack its values are {both.value}, alone {value}")

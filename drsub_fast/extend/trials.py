@@ -4,7 +4,7 @@ import pickle
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import scipy
@@ -22,6 +22,7 @@ from drsub_fast.problems.files import read_problem, write_problem
 from drsub_fast.problems.standard_form import Problem
 from drsub_fast.result import Result
 from drsub_fast.sets.base import FeasibleSet
+from drsub_fast.solvers.record import MethodName
 
 T = TypeVar("T")
 
@@ -115,7 +116,9 @@ def require_answers(f: Objective, P: FeasibleSet, methods: tuple[str, ...]) -> N
     """Answers of methods are in the set, have the value of f there, and lie below their bounds."""
     for method in methods:
         with trial(f"{method} does not solve {f!r} over {P!r}"):
-            r = maximize(f, P, method=method, max_iter=6, bound="auto" if method == methods[0] else "cheap")
+            r = maximize(
+                f, P, method=cast(MethodName, method), max_iter=6, bound="auto" if method == methods[0] else "cheap"
+            )
         require_answer(f, P, r, method)
 
 

@@ -21,19 +21,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import (
-    Graph,
-    Matrix,
-    MatrixLike,
-    as_adjacency,
-    as_array,
-    as_count,
-    as_function,
-    as_items,
-    as_known,
-    as_seed,
-    as_vector,
-)
+from drsub_fast import _checks
+from drsub_fast._checks import Array, Graph, Matrix, MatrixLike
 from drsub_fast._kinds import EXTENSIONS, array, register_kind
 from drsub_fast.objectives import corners, maxima, set_table
 from drsub_fast.objectives.base import Objective
@@ -85,7 +74,7 @@ class Multilinear(Objective):
     def set_value(self, items: Iterable[int]) -> float:
         """F(S) for an iterable of item indices."""
         x = np.zeros(self.n)
-        x[as_items(items, self.n)] = 1.0
+        x[_checks.as_items(items, self.n)] = 1.0
         return self.value(x)
 
     def dr_submodular_on(self, upper: NDArray[np.float64]) -> bool | None:
@@ -148,8 +137,8 @@ class Multilinear(Objective):
         >>> f.value([1.0, 0.5])
         4.0
         """
-        benefits = maxima.as_benefits(W, features, neighbours)
-        return MaximaExtension("facility_location", np.zeros(benefits.shape[0]), benefits)
+        W = maxima.as_benefits(W, features, neighbours)
+        return MaximaExtension("facility_location", np.zeros(W.shape[0]), W)
 
     @staticmethod
     def flid(utilities: ArrayLike, W: MatrixLike) -> "Multilinear":
@@ -179,10 +168,9 @@ class Multilinear(Objective):
         >>> f.set_value([0, 1])
         1.5
         """
-        benefits = maxima.as_benefits(W)
-        utilities = as_vector(utilities, "utilities", n=benefits.shape[0])
-        linear = utilities - np.asarray(benefits.sum(axis=1)).ravel()
-        return MaximaExtension("flid", linear, benefits, utilities)
+        W = maxima.as_benefits(W)
+        utilities = _checks.as_vector(utilities, "utilities", n=W.shape[0])
+        return MaximaExtension("flid", utilities - np.asarray(W.sum(axis=1)).ravel(), W, utilities)
 
     @staticmethod
     def cut(adjacency: Graph) -> "Multilinear":
@@ -230,7 +218,7 @@ class Multilinear(Objective):
         >>> f.value([0.5, 0.5, 0.5])
         1.375
         """
-        n = as_count(n, "n", lower=1)
+        n = _checks.as_count(n, "n", lower=1)
         if n > MAX_ENUMERATED:
             raise ValueError(f"n = {n}: 2^{n} values are too many to enumerate; use Multilinear.sampled")
         return TableExtension([function(set_table.items_of(subset, n)) for subset in range(1 << n)])
@@ -316,14 +304,8 @@ class MaximaExtension(Multilinear):
     ``utilities`` are those of a FLID model, whose linear part is utilities - W 1; None otherwise.
     """
 
-    linear: NDArray[np.float64]
-    utilities: NDArray[np.float64] | None
-
-    def __init__(
-        self, kind: str, linear: NDArray[np.float64], W: Matrix, utilities: NDArray[np.float64] | None = None
-    ) -> None:
-        self._made_by = kind
-        self.n, self.linear, self.utilities = linear.size, linear, utilities
+    def __init__(self, kind: str, linear: Array, W: Matrix, utilities: Array | None = None) -> None:
+        self._made_by, self.n, self.linear, self.utilities = kind, linear.size, linear, utilities
         self._rows: Matrix | None = W
 
     @cached_property
@@ -346,7 +328,7 @@ class MaximaExtension(Multilinear):
         return self._rows_of(slice(None)) if self._rows is None else self._rows
 
     def set_value(self, items: Iterable[int]) -> float:
-        items = as_items(items, self.n)
+        items = _checks.as_items(items, self.n)
         best = self._rows_of(items).max(axis=0) if items.size else np.zeros(1)
         return float(self.linear[items].sum() + best.sum())
 
@@ -382,12 +364,10 @@ class MaximaExtension(Multilinear):
 class CutExtension(Quadratic, Multilinear):
     """Extension of the cut function of a graph: a quadratic, so the fast path for quadratics applies."""
 
-    adjacency: NDArray[np.float64]
-
     _made_by = "cut"
 
     def __init__(self, adjacency: Graph) -> None:
-        self.adjacency = A = as_adjacency(adjacency, "adjacency")
+        self.adjacency = A = _checks.as_adjacency(adjacency, "adjacency")
         Quadratic.__init__(self, -(A + A.T), A.sum(axis=1))
 
     def __repr__(self) -> str:
@@ -403,7 +383,7 @@ class TableExtension(Multilinear):
     _made_by = "from_table"
 
     def __init__(self, values: ArrayLike) -> None:
-        values = as_vector(values, "values")
+        values = _checks.as_vector(values, "values")
         n = values.size.bit_length() - 1
         if n < 1 or values.size != 1 << n:
             raise ValueError(f"values has {values.size} entries, expected 2^n for n >= 1 items")
@@ -436,29 +416,24 @@ class TableExtension(Multilinear):
 class SampledExtension(Multilinear):
     """Estimate of the extension of a Python set function, with common random numbers."""
 
-    sampler: Sampler
-
     compiled = False
     _made_by = "sampled"
 
     def __init__(
-        self,
-        function: SetFunction,
-        n: int,
-        n_samples: int,
-        seed: int,
-        nonnegative: bool | None,
-        monotone: bool | None,
+        self, function: SetFunction, n: int, n_samples: int, seed: int, nonnegative: bool | None, monotone: bool | None
     ) -> None:
-        as_function(function, "function", optional=False)
-        self.n = as_count(n, "n", lower=1)
+        _checks.as_function(function, "function", optional=False)
+        self.n = _checks.as_count(n, "n", lower=1)
         self.sampler = Sampler(function)
-        self._nonnegative, self._monotone = as_known(nonnegative, "nonnegative"), as_known(monotone, "monotone")
+        self._nonnegative, self._monotone = (
+            _checks.as_known(nonnegative, "nonnegative"),
+            _checks.as_known(monotone, "monotone"),
+        )
         self.declared = frozenset(
             name for name, value in (("nonnegative", nonnegative), ("monotone", monotone)) if value
         )
-        self._uniforms = np.random.default_rng(as_seed(seed)).random(
-            (as_count(n_samples, "n_samples", lower=2), self.n)
+        self._uniforms = np.random.default_rng(_checks.as_seed(seed)).random(
+            (_checks.as_count(n_samples, "n_samples", lower=2), self.n)
         )
         self._params = CallableParams(self.n, self._estimate)
 
@@ -487,7 +462,7 @@ class SampledExtension(Multilinear):
 
     def standard_error(self, x: ArrayLike) -> tuple[float, NDArray[np.float64]]:
         """Standard errors at x of the value (a float) and of the gradient, shape (n,)."""
-        error = self.sampler.standard_error(as_vector(x, "x", n=self.n), self._uniforms)
+        error = self.sampler.standard_error(_checks.as_vector(x, "x", n=self.n), self._uniforms)
         return float(error[0]), error[1:]
 
     def _estimate(self, x):
@@ -497,7 +472,7 @@ class SampledExtension(Multilinear):
 #: Of a matrix; the entry ``weights`` is that of a knapsack.
 register_kind(
     EXTENSIONS, "coverage", lambda sets, element_weights=None: Multilinear.coverage(
-        sets if scipy.sparse.issparse(sets) else as_array(sets, "sets", 2), element_weights
+        sets if scipy.sparse.issparse(sets) else _checks.as_array(sets, "sets", 2), element_weights
     ), sets=array("n elements", may_be_sparse=True), element_weights=array("elements"),
     of=lambda f: False, shares=("sets",), label="Multilinear.coverage", about="the weight of what the sets of S cover",
     example=lambda n: {"sets": np.eye(n, 3) + np.eye(n, 3, k=1), "element_weights": np.array([1.0, 2.0, 0.5])},

@@ -7,7 +7,7 @@ bounds imply.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import scipy
@@ -34,7 +34,8 @@ class _Linear(Protocol):
 
 
 #: Bounds and constraints as SciPy takes them.
-ScipyBounds: TypeAlias = _Bounds | Sequence[tuple[float | None, float | None]] | None
+_Pairs: TypeAlias = Sequence[tuple[float | None, float | None]]
+ScipyBounds: TypeAlias = _Bounds | _Pairs | None
 ScipyConstraints: TypeAlias = _Linear | Sequence[_Linear] | None
 
 #: Part of a row's magnitude that counts as rounding.
@@ -157,7 +158,7 @@ def bounds_from_scipy(bounds: ScipyBounds, n: int) -> tuple[NDArray[np.float64],
         return lower, upper
     if isinstance(bounds, scipy.optimize.LinearConstraint):
         raise TypeError("a LinearConstraint stands where the bounds are expected, which come before the constraints")
-    pairs = list(bounds)
+    pairs = list(cast(_Pairs, bounds))
     if len(pairs) != n or any(len(pair) != 2 for pair in pairs):
         raise ValueError(f"bounds must be {n} pairs (low, high), or scipy.optimize.Bounds")
     return np.array([-np.inf if low is None else float(low) for low, _ in pairs]), np.array(
@@ -167,12 +168,10 @@ def bounds_from_scipy(bounds: ScipyBounds, n: int) -> tuple[NDArray[np.float64],
 
 def rows_from_scipy(constraints: ScipyConstraints, n: int) -> tuple[Matrix, NDArray[np.float64], NDArray[np.float64]]:
     """(A, row_lower, row_upper) of one or several linear constraints."""
-    if constraints is None:
-        constraints = ()
-    if not isinstance(constraints, (list, tuple)):
-        constraints = (constraints,)
+    given = () if constraints is None else constraints
+    several = given if isinstance(given, (list, tuple)) else (given,)
     blocks, lower, upper = [], [], []
-    for constraint in constraints:
+    for constraint in several:
         if not isinstance(constraint, scipy.optimize.LinearConstraint):
             raise UnsupportedError(f"a {type(constraint).__name__} is not a scipy.optimize.LinearConstraint")
         A = constraint.A if scipy.sparse.issparse(constraint.A) else np.atleast_2d(constraint.A)
@@ -204,4 +203,4 @@ def variables_in_scipy(bounds: ScipyBounds, constraints: ScipyConstraints) -> in
         return max(np.size(bounds.lb), np.size(bounds.ub))
     if bounds is None:
         raise ValueError("give bounds or a LinearConstraint: they tell the number of variables")
-    return len(bounds)
+    return len(cast(_Pairs, bounds))
