@@ -46,6 +46,7 @@ def check_method(name: str) -> None:
     >>> ds.extend.check_method("frank-wolfe")
     """
     record = METHODS[one_of(name, "method", tuple(METHODS))]
+    method = cast(MethodName, name)
     kinds = ["box"] if "box" in record.needs else ["box", "budget", "polytope"]
     kinds += ["simplex"] if not {"box", "down-closed"} & set(record.needs) else []
     steps: dict[str, Any] = {"max_iter": _STEPS} if "max_iter" in record.options else {}
@@ -53,14 +54,14 @@ def check_method(name: str) -> None:
     for objective, feasible_set in product(("quadratic", "facility-location", "softmax"), kinds):
         f, P = OBJECTIVES[objective].example_of(_N), SETS[feasible_set].example_of(_N)
         with trial(f"it does not solve {f!r} over {P!r}"):
-            r = maximize(f, P, method=cast(MethodName, name), **steps)
+            r = maximize(f, P, method=method, **steps)
         require_answer(f, P, r, name)
         with trial("its result cannot be pickled"):
             pickle.loads(pickle.dumps(r))
-        again = maximize(f, P, method=cast(MethodName, name), **steps)
+        again = maximize(f, P, method=method, **steps)
         require(again.value == r.value and np.array_equal(again.x, r.x), "a second run has another answer")
         _require_promise(f, P, r)
-        many = maximize_many([(f, P)], cast(MethodName, name), n_jobs=1, **steps)[0]
+        many = maximize_many([(f, P)], method, n_jobs=1, **steps)[0]
         require(np.isclose(many.value, r.value, rtol=1e-9), f"maximize_many says {many.value}, maximize {r.value}")
     _require_options(record)
     _require_units(record, steps)
@@ -82,10 +83,11 @@ def _require_promise(f, P, r):
 
 def _require_options(record: Method) -> None:
     """Options that the signature has do what they say; others are refused with those that there are."""
-    f, P, name = OBJECTIVES["quadratic"].example_of(_N), SETS["box"].example_of(_N), record.name
+    f, P, name = OBJECTIVES["quadratic"].example_of(_N), SETS["box"].example_of(_N), cast(MethodName, record.name)
     few: dict[str, Any] = {"n_starts": 2} if record.many_starts else {}
+    unknown: dict[str, Any] = {"no_such_option": 1}
     try:
-        maximize(f, P, method=name, **few, **{"no_such_option": 1})
+        maximize(f, P, method=name, **few, **unknown)
     except TypeError as error:
         require("no_such_option" in str(error), f"the error for an unknown option does not name it: {error}")
     else:
@@ -97,7 +99,7 @@ def _require_options(record: Method) -> None:
     for option, value in given.items():
         if option in record.options:
             with trial(f"the option {option}={value!r} does not work"):
-                r = maximize(f, P, method=cast(MethodName, name), **few, **{option: value})
+                r = maximize(f, P, method=name, **few, **{option: value})
             require_answer(f, P, r, f"{name} with {option}={value!r}")
             if r.status not in FINISHED_RUNS:
                 require(not (r.guarantee.ratio and r.guarantee.holds), f"stopped by {option} it keeps its guarantee")
@@ -105,18 +107,14 @@ def _require_options(record: Method) -> None:
 
 def _require_units(record: Method, steps: dict[str, Any]) -> None:
     """f times a power of 2 has the answers of f; a stack has those of single solves."""
-    f, P, name = OBJECTIVES["quadratic"].example_of(_N), SETS["box"].example_of(_N), record.name
-    value = maximize(f, P, method=cast(MethodName, name), **steps).value
+    f, P, name = OBJECTIVES["quadratic"].example_of(_N), SETS["box"].example_of(_N), cast(MethodName, record.name)
+    value = maximize(f, P, method=name, **steps).value
     for factor in (2.0**-27, 2.0**27) if "projection" not in record.needs else ():  # a gradient step has units
-        scaled = (
-            maximize(Quadratic(factor * f.H, factor * f.h), P, method=cast(MethodName, name), **steps).value / factor
-        )
+        scaled = maximize(Quadratic(factor * f.H, factor * f.h), P, method=name, **steps).value / factor
         require(
             abs(scaled - value) <= 1e-6 * abs(value),
             f"in units of {factor:.2g} of f its value is {scaled}, not {value}",
         )
     with trial("it does not solve a stack"):
-        both = maximize_stacked(
-            H=np.array([f.H, f.H]), h=f.h, upper=P.upper, method=cast(MethodName, name), n_jobs=1, **steps
-        )
+        both = maximize_stacked(H=np.array([f.H, f.H]), h=f.h, upper=P.upper, method=name, n_jobs=1, **steps)
     require(np.allclose(both.value, value, rtol=1e-6), f"in a stack its values are {both.value}, alone {value}")

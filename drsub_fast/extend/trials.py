@@ -114,11 +114,9 @@ def require_stack(f: Objective, P: FeasibleSet) -> None:
 
 def require_answers(f: Objective, P: FeasibleSet, methods: tuple[str, ...]) -> None:
     """Answers of methods are in the set, have the value of f there, and lie below their bounds."""
-    for method in methods:
+    for method in cast(tuple[MethodName, ...], methods):
         with trial(f"{method} does not solve {f!r} over {P!r}"):
-            r = maximize(
-                f, P, method=cast(MethodName, method), max_iter=6, bound="auto" if method == methods[0] else "cheap"
-            )
+            r = maximize(f, P, method=method, max_iter=6, bound="auto" if method == methods[0] else "cheap")
         require_answer(f, P, r, method)
 
 
