@@ -64,10 +64,8 @@ def boosted_gradient(
         Starting point in P; the set's own by default.
     max_iter : int
         Updates of x in each of the two phases.
-    tol : float, optional
-        Gap tolerance of each phase, as in `frank_wolfe`.
-    lmo, callback, callback_every, time_limit, progress
-        As in `frank_wolfe`; the time limit is for both phases together.
+        The tolerance is that of each phase, the time limit that of both together.
+    {tol, lmo, callback, callback_every, time_limit, progress}
 
     Returns
     -------

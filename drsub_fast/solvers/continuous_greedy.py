@@ -142,8 +142,7 @@ def nonmonotone_frank_wolfe(
         Function to maximise, and a down-closed set.
     max_iter : int
         Number of steps K.
-    lmo, callback, callback_every, time_limit, progress
-        As in `frank_wolfe`.
+    {lmo, callback, callback_every, time_limit, progress}
 
     Returns
     -------
@@ -197,8 +196,7 @@ def monotone_frank_wolfe(
         Down-closed set.
     max_iter : int
         Number of steps K.
-    lmo, callback, callback_every, time_limit, progress
-        As in `frank_wolfe`.
+    {lmo, callback, callback_every, time_limit, progress}
 
     Returns
     -------

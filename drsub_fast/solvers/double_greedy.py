@@ -150,9 +150,8 @@ def double_greedy(
     P : Box
         Feasible set.
     max_iter : int, optional
-        Coordinates to go through; all by default, and no more. The guarantee is for all.
-    lmo, callback, callback_every, time_limit, progress
-        As in `frank_wolfe`; an iteration is one coordinate.
+        Coordinates to go through, one an update; all by default, and no more. The guarantee is for all.
+    {lmo, callback, callback_every, time_limit, progress}
 
     Returns
     -------

@@ -152,31 +152,15 @@ def frank_wolfe(
         Function to maximise.
     P : FeasibleSet
         Feasible set.
-    x0 : array_like, shape (n,), optional
-        Starting point in P; 0 by default.
+    {x0}
     step_size : {"open-loop", "exact", "short"} or float
         2/(k + 2), the best point of the segment (Option I), min(gap / C, 1) (Option II), or a constant in (0, 1].
     max_iter : int
         Number of updates of x. The gap is evaluated at the last iterate too.
-    tol : float, optional
-        Stop when the Frank-Wolfe gap is at most this, in units of f. By default 1e-6 of the most that a value met in
-        the run exceeds f at the set's own starting point (with an ``x0``: f half-way between the two), which follows
-        the units of f and does not see a constant added to f.
-    lmo : {"auto", "highs", "kernel"}
-        Linear oracle of a polytope: chosen by size, warm-started HiGHS alone, or the compiled simplex.
+    {tol, lmo}
     curvature : float, optional
         C >= C_f(P) for short steps; by default the objective's own bound.
-    callback : callable, optional
-        ``callback(progress)`` every ``callback_every`` updates, with fields n_iter, x, value, fw_gap; a true
-        return value stops the run.
-    callback_every : int
-        Updates from one call of ``callback`` to the next.
-    time_limit : float, optional
-        Seconds of wall-clock time, exceeded by at most 20 % + 10 ms: a step that takes longer is given up. A call of
-        a function of yours is waited for. Compiling counts, and while fewer than 30 s are left none is begun: what is
-        not compiled yet runs as plain Python, much slower (`drsub-fast warmup` compiles ahead).
-    progress : bool
-        Show a progress bar on standard error.
+    {callback, callback_every, time_limit, progress}
 
     Returns
     -------

@@ -334,8 +334,7 @@ def fully_corrective_frank_wolfe(
         Feasible set.
     max_iter : int
         Number of major steps (oracle calls).
-    x0, tol, lmo, callback, callback_every, time_limit, progress
-        As in `frank_wolfe`.
+    {x0, tol, lmo, callback, callback_every, time_limit, progress}
 
     Returns
     -------

@@ -49,8 +49,7 @@ def mualem_feldman(
         Convex set in [0, upper], down-closed or not.
     max_iter : int
         Number of steps K.
-    lmo, callback, callback_every, time_limit, progress
-        As in `frank_wolfe`.
+    {lmo, callback, callback_every, time_limit, progress}
 
     Returns
     -------

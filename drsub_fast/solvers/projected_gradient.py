@@ -131,8 +131,7 @@ def projected_gradient(
     tol : float, optional
         Gap, as in `frank_wolfe`, at the last iterate below which the run counts as converged; with spectral steps the
         run stops at the first such gap.
-    x0, lmo, callback, callback_every, time_limit, progress
-        As in `frank_wolfe`.
+    {x0, lmo, callback, callback_every, time_limit, progress}
 
     Returns
     -------

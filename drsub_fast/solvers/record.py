@@ -1,9 +1,11 @@
 """What the package knows of a method: one record, read by all who run methods or show their results."""
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache, wraps
 from inspect import Signature, signature
+from textwrap import indent
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
 from numpy.typing import ArrayLike
@@ -163,9 +165,47 @@ _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
 
 
+#: What the docstrings of the solvers say of the options that they have in common.
+_COMMON = {
+    "x0": """array_like, shape (n,), optional
+        Starting point in P; 0 by default, or the set's own point.""",
+    "tol": """float, optional
+        Stop when the Frank-Wolfe gap is at most this, in units of f. By default 1e-6 of the most that a value met in
+        the run exceeds f at the set's own starting point (with an ``x0``: f half-way between the two), which follows
+        the units of f and does not see a constant added to f.""",
+    "lmo": """{"auto", "highs", "kernel"}
+        Linear oracle of a polytope: chosen by size, warm-started HiGHS alone, or the compiled simplex.""",
+    "callback": """callable, optional
+        ``callback(progress)`` every ``callback_every`` updates, with fields n_iter, x, value, fw_gap; a true
+        return value stops the run.""",
+    "callback_every": """int
+        Updates from one call of ``callback`` to the next.""",
+    "time_limit": """float, optional
+        Seconds of wall-clock time, exceeded by at most 20 % + 10 ms: a step that takes longer is given up. A call of
+        a function of yours is waited for. Compiling counts, and while fewer than 30 s are left none is begun: what is
+        not compiled yet runs as plain Python, much slower (`drsub-fast warmup` compiles ahead).""",
+    "progress": """bool
+        Show a progress bar on standard error.""",
+}
+_COMMON_LINE = re.compile(r"^( *)\{([\w, ]+)\}$", re.MULTILINE)
+
+
+def common_options(solver: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
+    """The solver, with the line ``{lmo, callback}`` of its docstring replaced by what `_COMMON` says of each."""
+
+    def described(line: re.Match[str]) -> str:
+        spaces, names = line.groups()
+        blocks = (f"{name} : {_COMMON[name]}".replace("\n        ", "\n    ") for name in names.split(", "))
+        return indent("\n".join(blocks), spaces)
+
+    if solver.__doc__ is not None:  # python -OO leaves none
+        solver.__doc__ = _COMMON_LINE.sub(described, solver.__doc__)
+    return solver
+
+
 def named_options(solver: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
-    """The solver, which names its options where one is given that it does not have."""
-    known = set(signature(solver).parameters)
+    """`common_options`, and the solver names its options where one is given that it does not have."""
+    known = set(signature(common_options(solver)).parameters)
 
     @wraps(solver)
     def checked(*args: _Arguments.args, **options: _Arguments.kwargs) -> _Answer:

@@ -22,7 +22,7 @@ from drsub_fast.result import Certificate, Guarantee, Result, Status
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.problem import require_problem, require_shrinking
 from drsub_fast.solvers.domain import inner_point, solver_upper
-from drsub_fast.solvers.record import METHODS, Method, check_options, option_names, register_method
+from drsub_fast.solvers.record import METHODS, Method, check_options, common_options, option_names, register_method
 from drsub_fast.solvers.run import bound_from_zero
 from drsub_fast.solvers.starts import local_global_bound
 from drsub_fast.solvers.state import allowed_gap, as_tolerance, gap_at
@@ -40,6 +40,7 @@ def subroutines() -> tuple[str, ...]:
     return tuple(sorted(name for name, method in METHODS.items() if method.is_local))
 
 
+@common_options
 def two_phase_frank_wolfe(
     f: Objective,
     P: FeasibleSet,
@@ -64,17 +65,12 @@ def two_phase_frank_wolfe(
     x0 : array_like, shape (n,), optional
         Starting point of the first phase in P; 0 by default. The second starts at 0.
     max_iter : int
-        Updates of x in each phase.
-    tol : float, optional
-        Gap tolerance of each phase, as in `frank_wolfe`.
+        Updates of x in each phase. The tolerance is that of each phase, the time limit that of both together.
     subroutine : str or callable
         Name of a method for stationary points ("frank-wolfe", "fully-corrective-frank-wolfe", "projected-gradient"), or
         any function ``solver(f, P, *, max_iter, tol, lmo, **options) -> Result``, which is also given those of x0,
         callback, callback_every, time_limit and progress that are not the default.
-    lmo, callback, callback_every, progress
-        As in `frank_wolfe`, for each phase.
-    time_limit : float, optional
-        Seconds for both phases together.
+    {tol, lmo, callback, callback_every, time_limit, progress}
     **options
         Other options of the subroutine, e.g. ``step_size="exact"``.
 
