@@ -125,7 +125,7 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
         return replace(result, note=f"{result.method}, {result.note}{missing}")
     if bounded is None:
         fails = result.guarantee.ratio is None or result.guarantee.holds is False
-        kept = "no guarantee applies" if fails else "a second phase keeps the 1/4 bound of Algorithm 1"
+        kept = "no guarantee applies" if fails else ""
         return replace(result, note=why or kept)
     shared = _of(bounded, options)
     if limit is not None:
