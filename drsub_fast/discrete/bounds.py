@@ -84,7 +84,7 @@ def hadamard_bound(kernel: ItemKernel, family: Packing, size: int | None = None)
     diagonal = np.where(family.allowed, kernel.diagonal, 0.0)
     largest = np.partition(diagonal, kernel.n - k)[kernel.n - k :] if 0 < k < kernel.n else diagonal[:k]
     by_count = float(_logs(largest, size).sum())
-    if family.is_count or size is not None:
+    if family.is_count or size is not None or family.P is None:
         return by_count
     gains = _logs(diagonal, None)
     return min(by_count, float(gains @ family.P.lmo(gains, np.minimum(family.P.upper, 1.0))))

@@ -9,7 +9,7 @@ swaps found.
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from drsub_fast.discrete.bounds import log_det_bound
 from drsub_fast.discrete.dependence import SINGULAR, gain_floor
@@ -70,7 +70,7 @@ def exact_map(
     return exact_set(kernel, as_packing(constraint, kernel.n, size), size)
 
 
-def exact_set(kernel: ItemKernel, family: Packing, size: int | None) -> NDArray[np.int64]:
+def exact_set(kernel: ItemKernel, family: Packing, size: int | None) -> MapResult:
     """`exact_map` for arguments that are checked."""
     try:
         start = improve_by_moves(kernel, family, choose(kernel, family, size)[0], size)

@@ -162,7 +162,7 @@ def greedy_choice(
     floor: NDArray[np.float64] | float,
     load: NDArray[np.float64] | None = None,
     weight: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.float64], str]:
+) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
     """(items, squared gains, reason): at most ``most`` items while their squared gain is above ``least``.
 
     None of a squared gain up to its ``floor``. By gain, or by gain per ``weight``. ``load`` is what other items have

@@ -255,7 +255,7 @@ def _require_semidefinite(kernel):
 
 def _check_options(options, method):
     """Raise TypeError for an option that does not exist, and say how what is meant is given."""
-    known = ()
+    known: tuple[str, ...] = ()
     if method not in ("greedy", "exact"):
         known = options_of(_CONTINUOUS if method in ("auto", "best", "continuous") else method)
     for name in options:

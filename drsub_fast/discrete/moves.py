@@ -123,6 +123,8 @@ class _State:
     They return whether they did: without ``forced`` only if the value rises.
     """
 
+    value: float
+
     def __init__(self, g, family, items):
         self.g, self.family = g, family
         self.S = list(map(int, items))
@@ -148,6 +150,10 @@ class _State:
     def put(self, item):
         self.S.append(int(item))
         self.family.add(self.load, item)
+
+    def renew(self):
+        """The value of the set, from scratch."""
+        raise NotImplementedError
 
     def become(self, items):
         self.S = list(map(int, items))

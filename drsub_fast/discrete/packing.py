@@ -45,9 +45,9 @@ class Packing:
     """
 
     #: Whether the rows are those of a laminar family.
-    nested = False
+    nested: bool = False
     #: The set that this is the family of; None for a mere number of items.
-    P = None
+    P: FeasibleSet | None = None
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Packing:
             return
         np.add.at(load, self.rows[item], sign * self.weights[item])
 
-    def fit(self, load: NDArray[np.float64], items: NDArray[np.int64]) -> bool:
+    def fit(self, load: NDArray[np.float64], items: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each of some items fits beside the loads."""
         rows = self.rows[items]
         return (load[rows] + self.weights[items] <= self.capacity[rows]).all(axis=1)
@@ -143,7 +143,8 @@ class Packing:
         ValueError
             If neither has so many.
         """
-        items, load = [], self.no_load()
+        items: list[int] = []
+        load = self.no_load()
         for j in np.argsort(self.relative_weight(), kind="stable"):
             if len(items) < size and self.allowed[j] and self.fit(load, np.array([j]))[0]:
                 items.append(int(j))
@@ -244,7 +245,8 @@ def _of_set(P):
             return _count(P.upper, int(np.floor(P.capacities[0] * (1.0 + _SLACK))))
         return Packing(P.groups[:, None], P.weights[:, None], P.capacities, P.upper)
     if isinstance(P, (LaminarMatroid, Polytope)):
-        family = Packing(*_by_items(P.A), P.b, P.upper)
+        rows, weights = _by_items(P.A)
+        family = Packing(rows, weights, P.b, P.upper)
         family.nested = isinstance(P, LaminarMatroid)
         return family
     return ByMembership(P)
@@ -252,6 +254,8 @@ def _of_set(P):
 
 class ByMembership(Packing):
     """The 0/1 points of a down-closed set that is no polytope, by its own test: O(n) an item. Loads are 0/1 vectors."""
+
+    P: FeasibleSet
 
     def __init__(self, P: FeasibleSet) -> None:
         self.P = P

@@ -181,7 +181,7 @@ def _by_nested_sets(choose, P, x):
     smallest = ones.copy()
     np.minimum.at(smallest, inside.col, scale[inside.row])
     x = _snapped(x * smallest)
-    waiting = [[] for _ in range(capacity.size + 1)]
+    waiting: list[list[int]] = [[] for _ in range(capacity.size + 1)]
     for j in np.flatnonzero((x > 0.0) & (x < 1.0)):
         waiting[forest.inner[j]].append(j)
     for s in range(capacity.size - 1, -1, -1):

@@ -44,11 +44,15 @@ class SetFunction:
         Gains and values computed so far.
     """
 
+    n: int
+    value: float
+    n_values: int
+
     def clear(self) -> None:
         """Begins anew with the empty set."""
         raise NotImplementedError
 
-    def gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+    def gains(self, items: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """F(S + i) - F(S) for some items outside the current set, shape (len(items),)."""
         raise NotImplementedError
 
@@ -56,7 +60,7 @@ class SetFunction:
         """The item joins; ``gain`` is what `gains` said of it at the current set."""
         raise NotImplementedError
 
-    def last_gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+    def last_gains(self, items: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """F(N) - F(N - i) for some items, N being all of them."""
         raise NotImplementedError
 
@@ -91,7 +95,7 @@ def sparse_row(W: csr_array, item: int) -> tuple[NDArray[np.int64], NDArray[np.f
 class MaximaFunction(SetFunction):
     """F(S) = sum_{i in S} linear_i + sum_d max_{i in S} W_id."""
 
-    def __init__(self, f: Objective) -> None:
+    def __init__(self, f: MaximaExtension) -> None:
         self.n, self.f, self.linear = f.n, f, f.linear
         self.W = f.rows()
         self.sparse = scipy.sparse.issparse(self.W)
@@ -105,7 +109,7 @@ class MaximaFunction(SetFunction):
         self.cover = np.zeros(self.W.shape[1])
         self.is_empty = True
 
-    def gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+    def gains(self, items: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         self.n_values += len(items)
         if self.is_empty and len(items) == self.n:
             return self.linear + np.asarray(self.W.sum(axis=1)).ravel()
@@ -130,7 +134,7 @@ class MaximaFunction(SetFunction):
         else:
             np.maximum(self.cover, self.W[item], out=self.cover)
 
-    def last_gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+    def last_gains(self, items: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         return self.f.gradient(np.ones(self.n))[items]
 
 
@@ -150,14 +154,14 @@ class GradientFunction(SetFunction):
         self.value, self.all_gains = self.f.value_and_gradient(self.x)
         require_number(self.value, np.flatnonzero(self.x))
 
-    def gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+    def gains(self, items: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         return self.all_gains[items]
 
     def add(self, item: int, gain: float) -> None:
         self.x[item] = 1.0
         self._evaluate()
 
-    def last_gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+    def last_gains(self, items: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         return self.f.gradient(np.ones(self.n))[items]
 
 
@@ -173,7 +177,7 @@ class DeterminantFunction(SetFunction):
         self.value, self.C = 0.0, np.zeros((0, self.n))
         self.squared = self.kernel.diagonal.copy()
 
-    def gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+    def gains(self, items: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         self.n_values += len(items)
         squared, floor = self.squared[items], self.floor[items]
         with np.errstate(divide="ignore"):
@@ -196,7 +200,7 @@ class OracleFunction(SetFunction):
         self.clear()
 
     def clear(self) -> None:
-        self.items = []
+        self.items: list[int] = []
         self.value = self._value_of([])
 
     def _value_of(self, items):
@@ -206,14 +210,14 @@ class OracleFunction(SetFunction):
             require_number(value, items)
         return value
 
-    def gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+    def gains(self, items: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         return np.array([self._value_of(sorted([*self.items, int(item)])) - self.value for item in items])
 
     def add(self, item: int, gain: float) -> None:
         self.items = sorted([*self.items, int(item)])
         self.value += gain
 
-    def last_gains(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+    def last_gains(self, items: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         everything = list(range(self.n))
         whole = self._value_of(everything)
         return np.array([whole - self._value_of([j for j in everything if j != i]) for i in items])

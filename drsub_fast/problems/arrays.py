@@ -5,7 +5,7 @@ attributes of the same names. The format is described in `drsub_fast.read_proble
 """
 
 import math
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from inspect import signature
 from typing import Any
 
@@ -53,7 +53,7 @@ def renamed(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return arrays
 
 
-def require_used(arrays: Iterable[str], used: Container[str], n: int, what: str) -> None:
+def require_used(arrays: Mapping[str, Any], used: Iterable[str], n: int, what: str) -> None:
     """Raise ValueError for an entry that means something in other files, and is not ``used`` in this one."""
     for name in _SENSES:
         if name in arrays and str(np.ravel(arrays[name])[0] if np.size(arrays[name]) else "").lower() not in (

@@ -77,13 +77,14 @@ def _section_of(header, rest, current):
 
 def _sections(lines):
     """The tokens (kind, text, line) of each section."""
-    sections, current = {}, None
+    sections: dict[str, Any] = {}
+    current: str | None = None
     lines = ((i, text.split("\\")[0]) for i, text in lines)
     for i, text in lines:
         with at_line(i):
             header = _HEADERS.match(text)
-            kind = header and _section_of(header, text[header.end() :], current)
-            if kind is not None:
+            kind = None if header is None else _section_of(header, text[header.end() :], current)
+            if header is not None and kind is not None:
                 if kind == "end":
                     if "minimize" not in sections:
                         raise ValueError("the file ends without an objective")
@@ -104,7 +105,7 @@ def _sections(lines):
                 raise ValueError(f"integer variables are not supported: {found[0][1]!r} is one")
             if found and current == "other":
                 raise ValueError(f"the section {title!r} is not supported")
-            if found:
+            if found and current is not None:
                 sections[current] += found
     raise ValueError("the file ends before 'end'")
 

@@ -16,7 +16,7 @@ _MEMORY, _MEMORY_PER_BYTE = 4 << 30, 2 * 1032
 _SECONDS, _SECONDS_PER_BYTE = 60.0, 1e-5
 
 
-def load_mat(path: str | Path) -> dict[str, Any]:
+def load_mat(path: Path) -> dict[str, Any]:
     """The arrays of a .mat file by name; ValueError if it cannot be read, even where SciPy's reader crashes."""
     size = path.stat().st_size
     with tempfile.TemporaryDirectory(prefix="drsub_fast") as folder:

@@ -75,9 +75,8 @@ def open_nl(path: str | Path) -> NlFile:
     if any(counts[2][:2]):
         raise ValueError("line 4: network constraints are not supported")
     options = (lines[0][0][1:], *lines[0][1:])
-    header = Header(
-        lines[0][0][0] == "b", options, *counts[0][:3], sum(counts[5][:5]), *counts[6][:2], counts[4][2] == 2
-    )
+    is_binary, (n, m, n_objectives), n_integers = lines[0][0][0] == "b", counts[0][:3], sum(counts[5][:5])
+    header = Header(is_binary, options, n, m, n_objectives, n_integers, counts[6][0], counts[6][1], counts[4][2] == 2)
     return NlFile(header, data, place, 11)
 
 
@@ -461,7 +460,7 @@ def program_of_nl(file: NlFile, objective: int = 1, names: tuple[str, ...] = ())
     if not 0 <= objective <= max(1, header.n_objectives):
         raise ValueError(f"objno = {objective}: the file has {header.n_objectives} objectives")
     n, m, has = header.n_variables, header.n_rows, 0 < objective <= header.n_objectives
-    f = reader.objectives[objective - 1] if has else _Polynomial()
+    f = (reader.objectives[objective - 1] if has else None) or _Polynomial()
     H, A, h = Entries(), Entries(), np.zeros(n)
     for (i, j), value in f.square.items():
         H.add(j, i, 2.0 * value if i == j else value)
@@ -475,7 +474,7 @@ def program_of_nl(file: NlFile, objective: int = 1, names: tuple[str, ...] = ())
             A.add(i, j, value)
     return Program(
         H.symmetric(n, "H"), h, f.constant, A.matrix((m, n), "A"), reader.sides[0] - shift, reader.sides[1] - shift,
-        *reader.bounds, reader.senses[objective - 1] if has else False, names or default_names(n),
+        reader.bounds[0], reader.bounds[1], reader.senses[objective - 1] if has else False, names or default_names(n),
     )  # fmt: skip
 
 

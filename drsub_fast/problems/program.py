@@ -70,16 +70,15 @@ def program_of(problem: Problem) -> Program:
         For another kind of objective or set.
     """
     f, P = problem.f, problem.P
-    fits = isinstance(f, Quadratic) and (not f.unit_box or P.upper.max() <= 1.0)
     rows = rows_of(P)
     if isinstance(P, Simplex):
-        rows = *rows_of(Box(P.upper))[:2], np.ones((1, P.n)), np.array([P.total])
-    if not fits or rows is None:
+        rows = np.zeros((0, P.n)), np.zeros(0), np.ones((1, P.n)), np.array([P.total])
+    if not isinstance(f, Quadratic) or (f.unit_box and P.upper.max() > 1.0) or rows is None:
         raise UnsupportedError(
             f".mps, .lp and .qplib files hold quadratics over boxes and polytopes, not {f!r} over {P!r}"
         )
     A, b, A_eq, b_eq = rows
-    rows = scipy.sparse.csr_array(scipy.sparse.vstack([scipy.sparse.csr_array(A), scipy.sparse.csr_array(A_eq)]))
+    sparse = scipy.sparse.csr_array(scipy.sparse.vstack([scipy.sparse.csr_array(A), scipy.sparse.csr_array(A_eq)]))
     sides = np.concatenate([b, b_eq])
     lower = np.array(P.lower) if isinstance(P, GeneralPolytope) else np.zeros(P.n)
     upper = np.array(P.upper)
@@ -88,10 +87,10 @@ def program_of(problem: Problem) -> Program:
         shift = problem.shift
         Hs = H @ shift
         h, c = h - Hs, c - h @ shift + 0.5 * (shift @ Hs)
-        sides, lower, upper = sides + rows @ shift, lower + shift, upper + shift
+        sides, lower, upper = sides + sparse @ shift, lower + shift, upper + shift
     if problem.minimize:
         H, h, c = -H, -h, -c
     row_lower = np.where(np.arange(sides.size) < b.size, -np.inf, sides)
     _require_below_infinity(np.concatenate([sides, lower, upper]))
     names = problem.names or default_names(f.n)
-    return Program(H, h, float(c), rows, row_lower, sides, lower, upper, problem.minimize, tuple(names))
+    return Program(H, h, float(c), sparse, row_lower, sides, lower, upper, problem.minimize, tuple(names))

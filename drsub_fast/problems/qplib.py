@@ -38,7 +38,7 @@ class _Lines:
 
     def next(self, what):
         """The words of the next line."""
-        if self.at_end():
+        if self.at_end() or self.pushed is None:
             raise ValueError(f"the file ends before {what}")
         (self.number, words), self.pushed = self.pushed, None
         return words

@@ -9,7 +9,6 @@ are a `Simplex`, whose oracle and projection need no linear program (70 times fa
 `GeneralPolytope`; for both the reasons are given entry by entry.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -58,8 +57,8 @@ class Problem(NamedTuple):
 
     def to_original(self, x: ArrayLike) -> NDArray[np.float64]:
         """The point of the source that x stands for, shape (n,)."""
-        x = as_vector(x, "x", n=self.f.n)
-        return x if self.shift is None else self.shift + x
+        point = as_vector(x, "x", n=self.f.n)
+        return point if self.shift is None else self.shift + point
 
 
 def _simplex_total(rows):
@@ -80,7 +79,7 @@ def set_of_rows(
     row_upper: NDArray[np.float64],
     lower: NDArray[np.float64],
     upper: NDArray[np.float64],
-    names: Sequence[str] = (),
+    names: tuple[str, ...] = (),
 ) -> tuple[FeasibleSet, tuple[str, ...]]:
     """{y : row_lower <= A (lower + y) <= row_upper, 0 <= y <= upper - lower}; arguments and errors of `rows_from_zero`.
 
@@ -152,7 +151,7 @@ def standard_form(
     lower, upper = implied_bounds(A, row_lower, row_upper, lower, upper, names)
     P, reasons = set_of_rows(A, row_lower, row_upper, lower, upper, names)
     Hl = H @ lower
-    f = Quadratic(_hessian(sign * H), sign * (h + Hl), sign * (c + lower @ (h + 0.5 * Hl)))
+    f = Quadratic(_hessian(sign * H), sign * (h + Hl), float(sign * (c + lower @ (h + 0.5 * Hl))))
     return Problem(f, P, lower if lower.any() else None, minimize, reasons, names)
 
 

@@ -45,21 +45,21 @@ def excess_curvature(f: Objective, reach: NDArray[np.float64]) -> float | None:
     if isinstance(f, Spectral) or f.concave_on(reach):
         return 0.0
     if isinstance(f, Sum):
-        excess = [excess_curvature(part, reach) for part in f.parts]
-        return None if None in excess else float(np.dot(f.weights, excess))
+        excess = [each for part in f.parts if (each := excess_curvature(part, reach)) is not None]
+        return float(np.dot(f.weights, excess)) if len(excess) == len(f.parts) else None
     if isinstance(f, LogisticNonconvex):
         return 0.0 if np.abs(reach).max(initial=0.0) <= f.dr_radius else None
     if isinstance(f.params, FactoredQuadraticParams):
         return 0.0
-    f = dense(f)
-    if f is None:
+    twin = dense(f)
+    if twin is None:
         return None
-    H = f.params.H
+    H = twin.params.H
     if not H.any():
         return 0.0
     if not _could_be_concave(H):
         return None
-    rounding = 1e-14 * len(H) * np.linalg.norm(H)
+    rounding = 1e-14 * len(H) * float(np.linalg.norm(H))
     most = float(np.linalg.eigvalsh(H)[-1])
     return max(most + rounding, 0.0) if most <= rounding else None
 
@@ -71,7 +71,7 @@ def gap_bound(f: Objective, P: FeasibleSet, upper: NDArray[np.float64], x: NDArr
         return np.inf
     reach = np.maximum(upper - x, x - P._lower)
     size = abs(value) + np.abs(gradient) @ np.abs(x)
-    return value + largest(P, gradient, upper) - gradient @ x + 0.5 * excess * float(reach @ reach) + 1e-13 * size
+    return float(value + largest(P, gradient, upper) - gradient @ x + 0.5 * excess * (reach @ reach) + 1e-13 * size)
 
 
 def concave_steps(problem: Problem) -> Generator[Any, None, None]:

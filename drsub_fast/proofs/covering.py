@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from drsub_fast.errors import OracleError, UnsupportedError
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.objectives.feature_based import FeatureBased
+from drsub_fast.objectives.maxima import MaximaParams
 from drsub_fast.objectives.mean_field import MeanField
 from drsub_fast.objectives.multilinear import MaximaExtension
 from drsub_fast.proofs.program import constraint_rows
@@ -39,7 +40,7 @@ _MOST_ENTRIES = 2_000_000
 Terms = namedtuple("Terms", "drops rows")
 
 
-def terms_of(params: tuple[Any, ...]) -> Terms:
+def terms_of(params: MaximaParams) -> Terms:
     """The terms of a maxima extension; terms without a drop are left out."""
     _, _, pointers, items, weights = params
     drops, columns, lengths = [], [], []
@@ -66,7 +67,7 @@ def capped_terms(f: FeatureBased) -> Terms:
 
 def best_shares(
     terms: Terms, linear: NDArray[np.float64], P: FeasibleSet, upper: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None:
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """About the best shares, multipliers of the program for a P of finitely many rows, and the program's x."""
     count = len(terms.drops)
     A, b, A_eq, b_eq, lower = constraint_rows(P)

@@ -297,7 +297,8 @@ def iterates(relaxed: Relaxation, scale: float) -> Generator[Any, None, None]:
     if started is None:
         return
     data, iterate = started
-    while (iterate := improve(data, iterate)) is not None:
+    while (following := improve(data, iterate)) is not None:
+        iterate = following
         yield data, iterate
 
 

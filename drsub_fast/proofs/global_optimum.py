@@ -16,6 +16,7 @@ Whatever the method, the bounds of `certificates.upper_bound` come first, those 
 Incumbents come from a multi-start of fully corrective Frank-Wolfe and from local solves along the way.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -141,8 +142,8 @@ def _prove(f, P, method, time_limit, gap, max_nodes, n_starts, seed):
         P = _with_rows(f, P)
         program, c = quadratic_program(f, P), float(f.params.c)
         size = magnitude(program)
-        prove = kkt_milp if method == "kkt-milp" else branch_and_bound
-        prove = partial(prove, program)
+        prove: Callable[[float, Incumbent, Limits], Proof] | None
+        prove = partial(kkt_milp if method == "kkt-milp" else branch_and_bound, program)
 
         def value_of(x):
             return float(x @ (0.5 * (program.H @ x) + program.h))

@@ -105,6 +105,8 @@ def kkt_milp(
 ) -> Proof:
     """Proves how good the incumbent is by one mixed-integer program; same arguments as `branch_and_bound`."""
     form = unit_form(program, np.zeros(len(program.h)), program.upper)
+    if form is None:  # rounding trouble: the set is not empty
+        return Proof(known, 0, Status.FAILED)
     if len(form.free) == 0 or not (form.H.any() or form.h.any()):
         return Proof(form.constant, 0, Status.OPTIMAL)
     if known <= incumbent.value + tolerance(incumbent.value, limits):
@@ -114,8 +116,9 @@ def kkt_milp(
     slack = tolerance(incumbent.value, limits)
     # The cut-off leaves the incumbent itself feasible, whatever HiGHS's tolerance.
     least = incumbent.value / scale - 1e-5 if strengthen else None
+    cost, rows, row_lower, row_upper, upper, integer = mixed_integer_program(scaled, least)
     answer = maximize_mixed_integer(
-        *mixed_integer_program(scaled, least), limits.gap, slack / scale, time_left(limits), limits.max_nodes
+        cost, rows, row_lower, row_upper, upper, integer, limits.gap, slack / scale, time_left(limits), limits.max_nodes
     )
     if answer.x is not None:
         x = np.zeros(len(program.h))

@@ -45,6 +45,8 @@ _BOUNDS, _CLOSE = 400, 1e-6
 
 def dense(f: Objective) -> Quadratic | None:
     """A quadratic with its matrix as an array: f, or the twin of a sparse f of some hundreds of variables, or None."""
+    if not isinstance(f, Quadratic):
+        return None
     if isinstance(f.params, SparseQuadraticParams) and f.n <= _DENSE_UP_TO:
         return dense_twin(f)
     return f if isinstance(f.params, QuadraticParams) else None

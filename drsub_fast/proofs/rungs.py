@@ -46,7 +46,7 @@ class Allowance:
 
     def begin(self) -> None:
         """The steps to come are of another kind, whose speed is not known."""
-        self._last = None
+        self._last: tuple[float, float] | None = None
 
     def spend(self, price: float, least: float | None = None) -> bool:
         """Takes the price of a step off; False where it, or the ``least`` part of it in time, cannot be paid."""

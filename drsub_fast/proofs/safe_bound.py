@@ -21,6 +21,7 @@ P (t E_00 - Q) P + k U U' for a large k. The t that this needs beforehand is the
 """
 
 from collections import namedtuple
+from collections.abc import Sequence
 
 import numpy as np
 import scipy
@@ -67,11 +68,16 @@ def _row_multipliers(costs, rows, equations):
 
 
 def linear_maxima(
-    costs: NDArray[np.float64], rows: NDArray[np.float64], equations: NDArray[np.float64], slack: NDArray[np.float64]
-) -> NDArray[np.float64]:
+    costs: Sequence[NDArray[np.float64]],
+    rows: NDArray[np.float64],
+    equations: NDArray[np.float64],
+    slack: NDArray[np.float64],
+) -> list[float]:
     """Upper bounds on cost'x over the node for each of some costs, safe whatever the linear programs' accuracy."""
     multipliers = _row_multipliers(costs, rows, equations)
-    return [_linear_maximum(cost, *both, rows, equations, slack) for cost, both in zip(costs, multipliers, strict=True)]
+    return [
+        _linear_maximum(cost, y, w, rows, equations, slack) for cost, (y, w) in zip(costs, multipliers, strict=True)
+    ]
 
 
 def _linear_maximum(cost, y, w, rows, equations, slack):

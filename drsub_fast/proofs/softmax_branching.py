@@ -19,7 +19,7 @@ that multiple of I is above K in the order of semidefinite matrices.
 import itertools
 import math
 from collections import namedtuple
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -151,11 +151,11 @@ def bound_box(
     f: Softmax,
     P: FeasibleSet,
     M: NDArray[np.float64],
-    node: tuple[NDArray[np.float64], NDArray[np.float64]],
+    node: tuple[Any, ...],
     known: float,
     incumbent: Incumbent,
     limits: Limits,
-) -> tuple[float, list[Any]]:
+) -> tuple[float, Sequence[Any]]:
     """(bound, children) of a box, its bound at most the one known; see `best_first`.
 
     A node is two corners and the kinds of functions to try: in children, those that were about as good as the best.

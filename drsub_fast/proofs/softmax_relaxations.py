@@ -131,7 +131,7 @@ def spectral_split(M: NDArray[np.float64], P: FeasibleSet, upper: NDArray[np.flo
     return expand
 
 
-def grow_blocks(M: NDArray[np.float64], weight: NDArray[np.float64]) -> list[list[int]]:
+def grow_blocks(M: NDArray[np.float64], weight: NDArray[np.float64]) -> list[NDArray[np.int64]]:
     """A partition of the items with M_jj > 0 into blocks with positive semidefinite M_BB.
 
     The item of the largest weight begins a block; the one that interacts most with those in it joins next, if its
@@ -156,7 +156,7 @@ def grow_blocks(M: NDArray[np.float64], weight: NDArray[np.float64]) -> list[lis
     return blocks
 
 
-def block_sum(M: NDArray[np.float64], blocks: Sequence[Sequence[int]]) -> Callable[..., Expansion]:
+def block_sum(M: NDArray[np.float64], blocks: Sequence[NDArray[np.int64]]) -> Callable[..., Expansion]:
     """x -> sum over the blocks of log det(I + X_B M_BB), and x_j M_jj for the items in none."""
     rest = np.minimum(M.diagonal(), 0.0)
     lifted = M + np.diag(4 * len(M) ** 2 * _EPS * np.abs(M.diagonal()))  # what a factorisation may lose
