@@ -165,8 +165,8 @@ def dnn_bound(f: Quadratic, P: FeasibleSet, time_limit: float | None = None) -> 
     constraint_rows(P)  # refuses a set without rows
     upper = solver_upper(f, P)
     best = free_bound(f, P, upper)
-    f, unit = in_units(dense_twin(f), np.maximum(np.abs(P._lower), np.abs(upper)))
-    problem = Problem(f, P, upper, None, -np.inf)
+    scaled, unit = in_units(dense_twin(f), np.maximum(np.abs(P._lower), np.abs(upper)))
+    problem = Problem(scaled, P, upper, None, -np.inf)
     if f.n <= _INTERIOR_UP_TO:
         rung = partial(interior_point_steps, most=_INTERIOR_UP_TO)
     else:

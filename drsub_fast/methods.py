@@ -313,7 +313,7 @@ def _bound_when_read(f, P, x, value, top, limits):
     return least_bound(top, bound)
 
 
-def _prove(result: Result, problem: tuple[object, object], time_limit: float | None, gap: float) -> Result:
+def _prove(result: Result, problem: tuple[Objective, FeasibleSet], time_limit: float | None, gap: float) -> Result:
     """`Result.prove`: the bound that is read, then `upper_bound`, then branch and bound where there is one for f."""
     f, P = problem
     require_problem(f, P)

@@ -324,8 +324,8 @@ def stacked_choices(
         pieces = 1
     size, store = stack.size(HELD if executor is None else SENT, pieces), None
     if checkpoint is not None:
-        checkpoint = Checkpoint(checkpoint, identified(settings, stack.rows, stack.count), {"size": size})
-        size, store = checkpoint.layout["size"], Store(checkpoint, pack_choices, unpack_choices)
+        kept = Checkpoint(checkpoint, identified(settings, stack.rows, stack.count), {"size": size})
+        size, store = kept.layout["size"], Store(kept, pack_choices, unpack_choices)
     task = partial(_choose_piece, settings, workers if executor is None else 1, stack.count)
     ahead = 1 if executor is None else AHEAD * workers
     results = run_chunks(stack.pieces(size), task, executor or Here(), ahead=ahead, store=store)
@@ -333,8 +333,8 @@ def stacked_choices(
         with one_blas_thread(), closing(results):
             yield from results
     finally:
-        if checkpoint is not None:
-            checkpoint.close()
+        if store is not None:
+            store.checkpoint.close()
 
 
 def _choose_piece(settings, n_jobs, users_in_all, begin, arrays):
@@ -349,7 +349,7 @@ def _choose_piece(settings, n_jobs, users_in_all, begin, arrays):
     def choose(part):
         nonlocal pace, run
         rows = slice(part.start, part.stop)
-        own = Choices(*(array[rows] for array in found[:-1]), np.empty(n))
+        own = Choices._make([*(array[rows] for array in found[:-1]), np.empty(n)])
         run = run_choices(users, first[rows], last[rows], EXACTLY, own, pace * (users_in_all - begin - part.start))
         pace = run.seconds / len(part) if isinstance(run, Interpreted) else 0.0
 
@@ -462,7 +462,8 @@ def _joined(parts, count, size):
     """The choices of pieces, and for users beyond them none."""
     parts = [*parts]
     done = sum(map(len, parts))
-    messages, first = {}, 0
+    messages: dict[int, str] = {}
+    first = 0
     for part in parts:
         messages.update((first + i, text) for i, text in part.messages.items())
         first += len(part)
@@ -478,8 +479,8 @@ def _joined(parts, count, size):
         )  # fmt: skip
     if len(parts) == 1:
         return replace(parts[0], messages=messages)
-    arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in _ROWS)
-    return StackedChoices(*arrays, messages, 0.0, parts[0].compiled)
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ROWS}
+    return StackedChoices(**arrays, messages=messages, time=0.0, compiled=parts[0].compiled)
 
 
 _ROWS = ("items", "counts", "value", "status")

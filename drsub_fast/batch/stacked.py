@@ -226,8 +226,8 @@ def stacked_results(
     size, store = stack.size(HELD, PIECES) if executor is None else stack.size(SENT, PIECES_OF_WORKER * workers), None
     if checkpoint is not None:
         inputs = identified(settings, stack.shared, stack.rows, stack.count)
-        checkpoint = Checkpoint(checkpoint, inputs, {"size": size})
-        size, store = checkpoint.layout["size"], Store(checkpoint, pack, unpack)
+        kept = Checkpoint(checkpoint, inputs, {"size": size})
+        size, store = kept.layout["size"], Store(kept, pack, unpack)
     task = partial(_solve_piece, settings, workers if executor is None else 1)
     ahead = 1 if executor is None else AHEAD * workers
     results = run_chunks(
@@ -237,8 +237,8 @@ def stacked_results(
         with one_blas_thread(), closing(results):
             yield from results
     finally:
-        if checkpoint is not None:
-            checkpoint.close()
+        if store is not None:
+            store.checkpoint.close()
 
 
 def _solve_piece(settings, n_jobs, first, arrays):

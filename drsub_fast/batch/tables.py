@@ -35,10 +35,10 @@ _FLOATS, _INTEGERS = ("value", "fw_gap", "upper_bound"), ("n_iter", "n_lmo")
 def _columns(results):
     """Columns by name; the name of the column of points, these one after the other, and the length of each."""
     if isinstance(results, StackedChoices):
-        messages = np.array([results.messages.get(i, "") for i in range(len(results))], np.str_)
+        texts = np.array([results.messages.get(i, "") for i in range(len(results))], np.str_)
         columns = {"value": results.value, "count": results.counts, "status": results.status_names()}
         lengths = np.full(len(results), results.items.shape[1])
-        return columns | {"message": messages}, "items", results.items.ravel(), lengths
+        return columns | {"message": texts}, "items", results.items.ravel(), lengths
     if isinstance(results, StackedResult):
         columns = {name: getattr(results, name) for name in (*_FLOATS, *_INTEGERS)}
         columns["status"], points = results.status_names(), results.x.ravel()
@@ -82,9 +82,9 @@ class _Column:
     def write(self, archive, name, shape=None):
         """Writes the column as a member of an archive, as an array of that shape."""
         kind = np.result_type(*(dtype for dtype, _ in self.parts))
-        member = f"{name}.npy"
+        member: str | zipfile.ZipInfo = f"{name}.npy"
         if kind.kind != "U":  # numbers hardly get smaller, and to pack them takes as long as the problems
-            member = zipfile.ZipInfo(member)
+            member = zipfile.ZipInfo(f"{name}.npy")
         shape = (sum(size for _, size in self.parts),) if shape is None else shape
         self.file.seek(0)
         with archive.open(member, "w", force_zip64=True) as stream:
@@ -139,7 +139,8 @@ def parquet() -> ModuleType:
 
 class _Parquet:
     def __init__(self, path):
-        self.path, self.writer = path, None
+        self.path = path
+        self.writer: Any = None
 
     def add(self, columns, name_of_points, points, lengths):
         """Writes rows as a row group."""
@@ -164,7 +165,9 @@ class _Parquet:
 
 class _Csv:
     def __init__(self, path):
-        self.path, self.file, self.writer = path, None, None
+        self.path = path
+        self.file: Any = None
+        self.writer: Any = None
 
     def add(self, columns, name_of_points, points, lengths):
         """Writes rows; a point is a text, its entries with blanks between."""
@@ -187,7 +190,7 @@ class _Csv:
             self.file.close()
 
 
-KINDS = {".npz": _Npz, ".parquet": _Parquet, ".csv": _Csv}
+KINDS: dict[str, type[_Npz] | type[_Parquet] | type[_Csv]] = {".npz": _Npz, ".parquet": _Parquet, ".csv": _Csv}
 
 
 def check_table(path: str | Path) -> None:

@@ -22,7 +22,7 @@ class Here(Executor):
 
     def submit(self, function: Callable[..., object], /, *args: object, **kwargs: object) -> Future:
         """A future that is done; what interrupts the thread is raised here."""
-        future = Future()
+        future: Future = Future()
         try:
             result, error = function(*args, **kwargs), None
         except Exception as raised:
@@ -38,7 +38,8 @@ class Here(Executor):
 def workers_of(executor: Executor) -> int:
     """Number of workers of an executor, where it says so."""
     known = getattr(executor, "_max_workers", None)
-    if known is None and hasattr(client := getattr(executor, "_client", None), "nthreads"):  # Dask's
+    client: Any = getattr(executor, "_client", None)
+    if known is None and hasattr(client, "nthreads"):  # Dask's
         known = sum(client.nthreads().values())
     return known or _UNKNOWN_WORKERS
 
@@ -78,7 +79,7 @@ class _Writer:
 
     def keep(self, chunk):
         """Begins to write the results of a chunk; the future of that, None without a checkpoint."""
-        return None if self.store is None else submit(self.pool, self._write, chunk)
+        return None if self.pool is None else submit(self.pool, self._write, chunk)
 
     def _write(self, chunk):
         self.store.checkpoint.store(chunk.index, chunk.problems, self.store.pack(chunk.results))
@@ -187,7 +188,8 @@ def run_chunks(
     """
     source = _named(chunks, store)
     source = enumerate(_read_ahead(source) if in_background else source)
-    pending, count, writer = deque(), 0, _Writer(store)
+    pending: deque[_Chunk] = deque()
+    count, writer = 0, _Writer(store)
     limit = ahead if store is None else ahead + 1  # one is written while the next is in work
 
     def begin(index, first, content, problems):

@@ -160,7 +160,8 @@ class _Tally:
     """What the summary says of a batch."""
 
     def __init__(self, unit):
-        self.unit, self.count, self.statuses, self.worst, self.failed = unit, 0, Counter(), np.nan, []
+        self.unit, self.count, self.worst, self.failed = unit, 0, np.nan, []
+        self.statuses: Counter[str] = Counter()
 
     def add(self, results, names):
         """Takes results into account."""
@@ -168,7 +169,7 @@ class _Tally:
             statuses = np.array([result.status.name for result in results])
             gaps = np.array([result.fw_gap for result in results])
         else:
-            statuses, gaps = results.status_names(), getattr(results, "fw_gap", ())
+            statuses, gaps = results.status_names(), getattr(results, "fw_gap", np.zeros(0))
         self.count += len(statuses)
         self.statuses.update(statuses.tolist())
         self.worst = np.fmax(self.worst, np.fmax.reduce(gaps, initial=np.nan))

@@ -21,9 +21,9 @@ def run(args: Namespace) -> int:
     if peers.missing():
         print(peers.missing())
     for row in speed_table.table(args.quick):
-        times = [f"{1e3 * t:.4g} ms" for t in (row.baseline_time, row.time)]
+        texts = [f"{1e3 * t:.4g} ms" for t in (row.baseline_time, row.time)]
         ratio = f"{row.ratio:.{1 if row.ratio < 10.0 else 0}f}x"
-        print(layout.format(row.task, row.size, row.baseline, *times, ratio, row.agreement), flush=True)
+        print(layout.format(row.task, row.size, row.baseline, *texts, ratio, row.agreement), flush=True)
     sizes = (64, 128, 256) if args.quick else (64, 128, 256, 512, 1024)
     exponents, times, memory = speed_table.growth(sizes, seconds=0.5 if args.quick else 3.0)
     steps = ", ".join(

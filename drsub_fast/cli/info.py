@@ -28,11 +28,12 @@ def run(args: Namespace) -> int:
             lines.append((name, importlib.metadata.version(name)))
         except importlib.metadata.PackageNotFoundError:
             lines.append((name, "not installed"))
-    if cache_folder() is None:
+    folder = cache_folder()
+    if folder is None:
         lines.append(("kernel cache", "none: no folder is writable, kernels are compiled in every process"))
     else:
-        files = [path.stat().st_size for path in cache_folder().glob("*.kernel")]
-        lines.append(("kernel cache", f"{cache_folder()} ({len(files)} files, {sum(files) / 1e6:.1f} MB)"))
+        files = [path.stat().st_size for path in folder.glob("*.kernel")]
+        lines.append(("kernel cache", f"{folder} ({len(files)} files, {sum(files) / 1e6:.1f} MB)"))
     lines.append(("processors", f"{os.cpu_count()}, of which this process may use {worker_count(None)}"))
     for library in threadpool_info():
         lines.append((library["user_api"], f"{library['internal_api']} {library['version'] or ''}".rstrip()

@@ -66,7 +66,7 @@ def compile_stacks(objective: str, feasible_set: str, methods: Sequence[str]) ->
     if OBJECTIVES[objective].stack is None or SETS[feasible_set].stack is None:
         return 0
     arguments = OBJECTIVES[objective].example_arguments() | SETS[feasible_set].example_arguments()
-    arrays = {name: np.array([value, value]) for name, value in arguments.items() if name != "n"}
+    arrays: dict[str, Any] = {name: np.array([value, value]) for name, value in arguments.items() if name != "n"}
     with compiling():
         for method in methods:
             with suppress(UnsupportedError):

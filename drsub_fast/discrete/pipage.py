@@ -183,7 +183,7 @@ def _by_nested_sets(choose, P, x):
     x = _snapped(x * smallest)
     waiting: list[list[int]] = [[] for _ in range(capacity.size + 1)]
     for j in np.flatnonzero((x > 0.0) & (x < 1.0)):
-        waiting[forest.inner[j]].append(j)
+        waiting[forest.inner[j]].append(int(j))
     for s in range(capacity.size - 1, -1, -1):
         waiting[forest.parent[s]] += _paired(choose, x, waiting[s], ones)
     for j in waiting[-1]:  # items outside of all sets, and those that the outermost sets left over

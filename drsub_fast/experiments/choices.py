@@ -92,7 +92,7 @@ def races(sizes: Iterable[int] = SIZES, k: int = CHOSEN, continuous_up_to: int =
     k = as_count(k, "k", lower=1)
     for n in sizes:
         features, quality = random_items(n)
-        given = {"features": features, "quality": quality, "size": k}
+        given: dict[str, Any] = {"features": features, "quality": quality, "size": k}
         ways = {
             "greedy, plain numpy": lambda: (plain_greedy(features, quality, k), np.nan),
             "greedy_map, lazy": lambda: _worth(greedy_map(**given)),

@@ -236,7 +236,7 @@ def mean_over_tasks(
     rows: Sequence[SummaryRow], score: Callable[[SummaryRow], float]
 ) -> dict[str, tuple[list[float], list[float], list[float]]]:
     """``{method: (strengths, means, standard errors)}`` of ``score(row)``, the methods in the order of the rows."""
-    scores = {}
+    scores: dict[str, dict[float, list[float]]] = {}
     for row in rows:
         scores.setdefault(row.method, {}).setdefault(row.strength, []).append(score(row))
     curves = {}

@@ -146,9 +146,9 @@ def _lead(mine, theirs):
 
 def _compared(task, size, baseline, theirs, mine, seconds, note=_agreement):
     """The row of two calls that return the value reached, or what has it."""
-    times = interleaved_medians([theirs, mine], seconds)
+    their_time, my_time = interleaved_medians([theirs, mine], seconds)
     values = (getattr(answer, "value", answer) for answer in (mine(), theirs()))
-    return Row(task, size, baseline, *times, note(*values))
+    return Row(task, size, baseline, their_time, my_time, note(*values))
 
 
 def cold_rows(sizes: Iterable[tuple[int, int]], seconds: float) -> Iterator[Row]:

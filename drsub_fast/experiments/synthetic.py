@@ -100,7 +100,7 @@ def run_instance(
     """
     f, P = instance.f, instance.P
     optimum = None
-    if global_optimum and has_optimum(instance.family):
+    if global_optimum and has_optimum(instance.family) and isinstance(f, Quadratic):
         minimum = global_minimum(f, P)
         f = Quadratic(f.H, f.h, nonnegative_constant(minimum.value))
         optimum = global_maximum(f, P).upper_bound
@@ -151,7 +151,8 @@ def run_families(
         while tasks:
             yield _solve(*following(False))
         return
-    context, finished = get_context("spawn"), SimpleQueue()
+    context = get_context("spawn")
+    finished: SimpleQueue = SimpleQueue()
     workers = [ProcessPoolExecutor(1, context, signal.signal, (signal.SIGINT, signal.SIG_DFL)) for _ in range(n_jobs)]
 
     def begin(k):
@@ -192,7 +193,7 @@ class Cell(NamedTuple):
 
 def summarise(rows: Sequence[Row]) -> dict[tuple[str, str, int], Cell]:
     """``{(rows, method, n): Cell}``; the deviation is that of a sample, 0 for one repeat."""
-    scores = {}
+    scores: dict[tuple[str, str, int], list[float]] = {}
     for row in rows:
         scores.setdefault((row.rows, row.method, row.n), []).append(row.score)
     return {key: Cell(statistics.fmean(values), _deviation(values), len(values)) for key, values in scores.items()}
@@ -207,7 +208,8 @@ def paired(rows: Sequence[Row]) -> dict[tuple[str, str, int], Cell]:
 
     Instances differ far more than methods do, so that means of scores with their deviations hide which is ahead.
     """
-    best, ratios = {}, {}
+    best: dict[tuple[str, int, int], float] = {}
+    ratios: dict[tuple[str, str, int], list[float]] = {}
     for row in rows:
         instance = row.rows, row.n, row.repeat
         best[instance] = max(best.get(instance, row.score), row.score)

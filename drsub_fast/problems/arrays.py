@@ -175,13 +175,14 @@ def _set(arrays, taken):
 
 def _moved_to_zero(f, P, lower, has_upper, name):
     """The problem with the lower bounds moved to 0; ``f`` and ``P`` are those of lower bounds 0, checked."""
-    if type(f) is not Quadratic or type(P) not in (Polytope, Box):
+    rows = rows_of(P)
+    if type(f) is not Quadratic or type(P) not in (Polytope, Box) or rows is None:
         j = int(np.flatnonzero(lower)[0])
         raise ValueError(
             f"{entry(name, (j,))} = {lower[j]:g}: only a quadratic over a polytope or box can have lower bounds other "
             f"than 0, not {f!r} over {P!r}"
         )
-    A, b, *_ = rows_of(P)
+    A, b, *_ = rows
     upper = P.upper if has_upper else np.full(f.n, np.inf)
     H = f.H if f.factor is None else f.hessian()
     return standard_form(H, f.h, f.c, A, np.full(len(b), -np.inf), b, lower, upper, minimize=False)

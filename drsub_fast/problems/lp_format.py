@@ -8,7 +8,7 @@ refused by name; a section without entries says nothing. A keyword that an expre
 
 import re
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
