@@ -425,10 +425,8 @@ class SampledExtension(Multilinear):
         _checks.as_function(function, "function", optional=False)
         self.n = _checks.as_count(n, "n", lower=1)
         self.sampler = Sampler(function)
-        self._nonnegative, self._monotone = (
-            _checks.as_known(nonnegative, "nonnegative"),
-            _checks.as_known(monotone, "monotone"),
-        )
+        self._nonnegative = _checks.as_known(nonnegative, "nonnegative")
+        self._monotone = _checks.as_known(monotone, "monotone")
         self.declared = frozenset(
             name for name, value in (("nonnegative", nonnegative), ("monotone", monotone)) if value
         )
