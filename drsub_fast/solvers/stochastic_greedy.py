@@ -26,6 +26,7 @@ from drsub_fast._checks import as_count, as_function, as_real, as_seed
 from drsub_fast.claims.gate import Promise, claims
 from drsub_fast.claims.premises import MONOTONE
 from drsub_fast.engine.clock import now
+from drsub_fast.engine.threads import progress_bar
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.multilinear import SampledExtension
@@ -135,7 +136,9 @@ def stochastic_continuous_greedy(
     n_values: int = 20,
     seed: int = 0,
     callback: Callable[..., Any] | None = None,
+    callback_every: int = 1,
     time_limit: float | None = None,
+    progress: bool = False,
 ) -> Result:
     """Continuous greedy with a gradient from ``n_samples`` random sets a step.
 
@@ -153,11 +156,8 @@ def stochastic_continuous_greedy(
         Random sets from which the value of the answer is estimated: as many calls more.
     seed : int
         Of the random sets.
-    callback : callable, optional
-        Called after every step as in `frank_wolfe`, with the values that the step's sets had on average; a true return
-        value stops the run.
-    time_limit : float, optional
-        Seconds.
+    callback, callback_every, time_limit, progress
+        As in `frank_wolfe`; a callback sees the values that the step's sets had on average.
 
     Returns
     -------
@@ -189,28 +189,32 @@ def stochastic_continuous_greedy(
     began, upper = now(), solver_upper(f, P)
     steps, n_samples = as_count(max_iter, "max_iter", lower=1), as_count(n_samples, "n_samples", lower=1)
     n_values, callback = as_count(n_values, "n_values", lower=1), as_function(callback, "callback")
+    callback_every = as_count(callback_every, "callback_every", lower=1)
     deadline = math.inf if time_limit is None else began + as_real(time_limit, "time_limit", lower=0.0)
     rng = np.random.default_rng(as_seed(seed))
     x, values, first_gap = np.zeros(f.n), [], math.nan
     average = _Average(f.sampler, f.n) if isinstance(f, SampledExtension) else _Gradients(f)
     status = Status.COMPLETED
     try:
-        for t in range(1, steps + 1):
-            if now() >= deadline:
-                status = Status.TIME_LIMIT
-                break
-            value = average.at(x, rng, n_samples, 4.0 / (t + 8.0) ** (2.0 / 3.0) if t > 1 else 1.0)
-            if math.isnan(value):
-                status = Status.NON_FINITE
-                break
-            v = average.best_vertex(P, upper)
-            if t == 1 and isinstance(average, _Gradients) and f.finite_at_zero:
-                first_gap = float(average.gradient @ v)
-            x = np.minimum(x + v / steps, upper)
-            values.append(value)
-            if callback is not None and callback(Progress(t, x.copy(), value, math.nan)):
-                status = Status.CALLBACK
-                break
+        with progress_bar(progress, steps, unit="step") as bar:
+            for t in range(1, steps + 1):
+                if now() >= deadline:
+                    status = Status.TIME_LIMIT
+                    break
+                value = average.at(x, rng, n_samples, 4.0 / (t + 8.0) ** (2.0 / 3.0) if t > 1 else 1.0)
+                if math.isnan(value):
+                    status = Status.NON_FINITE
+                    break
+                v = average.best_vertex(P, upper)
+                if t == 1 and isinstance(average, _Gradients) and f.finite_at_zero:
+                    first_gap = float(average.gradient @ v)
+                x = np.minimum(x + v / steps, upper)
+                values.append(value)
+                bar(1)
+                due = t % callback_every == 0 or t == steps
+                if callback is not None and due and callback(Progress(t, x.copy(), value, math.nan)):
+                    status = Status.CALLBACK
+                    break
         value = average.value_of(x, rng, n_values)
     except KeyboardInterrupt:
         status, value = Status.INTERRUPTED, average.value_of(x, rng, 1)

@@ -37,6 +37,7 @@ def random_stack(seed=0, n=N, count=B):
         "price-optimization": {"base": 2 * rng.random((count, n)), "effects": H},
         "stability-number": {"graph": adjacency + adjacency.swapaxes(1, 2)},
         "logistic-nonconvex": {"Z": signs[:, :, None] * rng.random((count, 8, n)), "y": signs},
+        "feature-based": {"W": W},
         "nonnegative-pca": {"Z": rng.normal(size=(count, 8, n))},
     }  # fmt: skip
     upper = 0.2 + 0.8 * rng.random((count, n))

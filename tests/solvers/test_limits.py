@@ -25,8 +25,8 @@ def pairs():
     """Every method with every set that it takes."""
     for name in ("auto", *ds.METHODS):
         for P in (BOX, BUDGET, POLYTOPE, SIMPLEX):
-            down_closed = not name.startswith(("two-phase", "nonmonotone", "monotone")) or P is not SIMPLEX
-            if down_closed and (name != "double-greedy" or P is BOX):
+            needs = () if name == "auto" else ds.METHODS[name].needs
+            if (P.is_down_closed or "down-closed" not in needs) and (P is BOX or "box" not in needs):
                 yield pytest.param(name, P, id=f"{name}-{type(P).__name__}")
 
 
