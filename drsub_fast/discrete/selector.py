@@ -156,6 +156,7 @@ class ItemSelector:
 
     @property
     def bound_(self) -> float:
+        """A proven upper bound on the value of every choice that was allowed; computed when it is first read."""
         if not hasattr(self, "_found"):
             raise AttributeError("bound_ is there after fit(X)")
         return self._found.upper_bound
