@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drsub_fast.objectives.base import Objective
+from drsub_fast.objectives.combined import Sum
 from drsub_fast.objectives.logistic import LogisticNonconvex
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.sets.base import FeasibleSet
@@ -52,6 +53,9 @@ def has_negative_points(P: FeasibleSet) -> bool:
 
 def property_holds(f: Objective, name: str, lower: Array | float, upper: Array) -> bool | None:
     """Whether f is "dr_submodular", "nonnegative" or "monotone" on [lower, upper]: True, False or None."""
+    if isinstance(f, Sum):  # each part answers for itself: what was declared of one says nothing about the others
+        known = [property_holds(part, name, lower, upper) for part in f.parts]
+        return True if all(known) else known[0] if len(known) == 1 else None
     if name in f.declared or np.min(lower) >= 0.0:
         return getattr(f, f"{name}_on")(upper)
     if isinstance(f, Quadratic) and (name == "dr_submodular" or f.dr_submodular_on(upper - lower)):

@@ -135,7 +135,7 @@ def as_rows(data: ArrayLike, name: str, is_symmetric: bool = False) -> NDArray[n
     """A matrix as compiled code reads it: the caller's own array where it is one; entries of that are unchecked."""
     if type(data) is not np.ndarray or data.dtype != np.float64 or data.ndim != 2:
         return as_array(data, name, 2)
-    if is_symmetric and not data.flags.c_contiguous:
+    if is_symmetric and data.flags.f_contiguous:
         data = data.T
     return np.require(data, requirements=("C", "A", "W"))
 

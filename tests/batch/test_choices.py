@@ -73,6 +73,21 @@ def test_answers_are_those_one_by_one_to_the_bit(similarity):
     assert by_offsets.messages == by_lengths.messages
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_kernels_that_are_symmetric_up_to_rounding_are_read_alike_in_any_layout(order):
+    """Rows are read, not columns: with two equal items the difference decides which comes first."""
+    rng = np.random.default_rng(30)
+    X = rng.normal(size=(8, 5, 2))
+    X[:, 0] = X[:, 1]
+    L = (X @ X.transpose(0, 2, 1) + 0.1 * np.eye(5)) * (1.0 + 1e-12 * rng.normal(size=(8, 5, 5)))
+    stack = np.array(L, order=order)
+    choices = ds.greedy_map_stacked(stack, size=5)
+    for i in range(8):
+        alone = ds.greedy_map(stack[i], size=5)
+        assert choices.items[i].tolist() == alone.items.tolist()
+        assert choices.value[i] == alone.value
+
+
 def test_threads_processes_and_pieces_change_no_bit(tmp_path, monkeypatch):
     _, V, q = users(3, 40, 12, 5)
     one = ds.greedy_map_stacked(features=V, quality=q, size=4, n_jobs=1)

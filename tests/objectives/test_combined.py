@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
+from drsub_fast.claims.premises import property_holds
 from drsub_fast import extend
 from drsub_fast.objectives.combined import Sum
 
@@ -78,6 +79,25 @@ def test_what_is_known_of_a_sum_is_what_all_parts_have():
     assert (zero.value(ONES), zero.monotone_on(ONES)) == (0.0, True)
     assert (Q + SOFTMAX).unit_box
     assert not (Q + LOGS).unit_box
+
+
+@pytest.mark.parametrize("name", ["dr_submodular", "nonnegative", "monotone"])
+def test_what_is_declared_of_one_part_says_nothing_of_the_others_where_x_is_negative(name):
+    declared = ds.CallableObjective(lambda x: (1.0, 0.0 * x), N, dr_submodular=True, nonnegative=True, monotone=True)
+    linear, logistic = ds.Quadratic(np.zeros((N, N)), 3.0 * ONES), ds.LogisticNonconvex(np.eye(N), ONES)
+    low, small = np.full(N, -3.0), np.full(N, 0.1)
+    assert property_holds(declared, name, low, small) is True
+    assert property_holds(declared + linear, name, low, small) is (True if name != "nonnegative" else None)
+    assert property_holds(declared + logistic, name, low, small) is None
+    assert property_holds(declared + 2.0 * linear, name, 0.0 * low, small) is True
+
+
+def test_a_sum_that_is_negative_in_a_box_below_0_has_no_guarantee_that_needs_it():
+    declared = ds.CallableObjective(lambda x: (0.0, 0.0 * x), 2, dr_submodular=True, nonnegative=True)
+    P = ds.GeneralPolytope(lower=[-1.0, -1.0], upper=[0.5, 0.5], A=[[1.0, 1.0]], b=[-1.0])
+    result = ds.frank_wolfe(declared + ds.Quadratic(np.zeros((2, 2)), [3.0, 3.0]), P)
+    assert result.value == pytest.approx(-3.0)
+    assert result.guarantee.ratio is None or not result.guarantee.holds
 
 
 @pytest.mark.parametrize("factor", [-1.0, np.nan, np.inf, "2", None, 1j])
