@@ -446,7 +446,7 @@ def _choose_alone(result, i, settings, users, rows):
     result.items[i], result.counts[i] = -1, 0
     try:
         most = min(settings.size, n) if constraint is None else min(settings.size, as_packing(constraint, n).most)
-        single = greedy_map(**data, size=most, constraint=constraint)
+        single = greedy_map(**data, size=most or None, constraint=constraint)  # None: none of its items fits
     except ValueError as error:
         result.value[i], result.status[i] = np.nan, Status.FAILED
         return str(error)

@@ -164,6 +164,7 @@ def _terms(f, weight):
     return [(Quadratic(weight * f.H, weight * f.h, weight * f.c), 1.0) if _is_plain(f) else (f, weight)]
 
 
+@np.errstate(over="ignore")  # the quadratic names the entry that is not finite
 def combined(*terms: tuple[Objective, float]) -> Objective:
     """The sum of objectives with weights: plain quadratics are added up, what has the weight 0 is left out."""
     pairs = [pair for f, weight in terms if weight > 0.0 for pair in _terms(f, weight)]

@@ -6,7 +6,8 @@ DR-submodular (the Hessian W diag(w_j phi'') W' has no positive entry), monotone
 they are used to choose items that cover many features (Wei, Iyer, Bilmes 2014; Bian et al. 2017, Appendix B).
 
 The derivative of the square root is infinite at 0. The gradient, not the value, has that at 1e-20 of the largest
-argument in its place; solvers begin inside the set, where it does not matter.
+argument in its place; solvers begin inside the set, where it does not matter. Where x has negative entries, f is NaN
+where a square root or logarithm is not defined.
 """
 
 import math
@@ -44,10 +45,12 @@ def _carve(params, floats, integers):
 def _plain_evaluate(params, work, x):
     _, W, weights, caps, shape = params
     sums = x @ W
+    if shape < 2 and sums.min() < 0.0:  # only where x has negative entries
+        sums[(sums < 0.0) if shape == 0 else (sums <= -1.0)] = np.nan
     if shape == 0:
         with np.errstate(divide="ignore"):
             work.grad[:] = W @ np.where(caps > 0.0, 0.5 * weights / np.sqrt(np.maximum(sums, caps)), 0.0)
-        return float(weights @ np.sqrt(np.maximum(sums, 0.0)))
+        return float(weights @ np.sqrt(sums))
     if shape == 1:
         work.grad[:] = W @ (weights / (1.0 + sums))
         return float(weights @ np.log1p(sums))
@@ -68,8 +71,10 @@ def _evaluate(params, work, x):
     value = 0.0
     for j in range(d):
         total, weight, cap = sums[j], params.weights[j], params.caps[j]
+        if (params.shape == 0 and total < 0.0) or (params.shape == 1 and total <= -1.0):
+            total = math.nan  # only where x has negative entries
         if params.shape == 0:
-            value += weight * math.sqrt(max(total, 0.0))
+            value += weight * math.sqrt(total)
             sums[j] = 0.5 * weight / math.sqrt(max(total, cap)) if cap > 0.0 else 0.0
         elif params.shape == 1:
             value += weight * math.log1p(total)

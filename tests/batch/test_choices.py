@@ -175,6 +175,18 @@ def test_bad_kernels_are_named():
         assert words in found.messages[b]
 
 
+def test_a_user_left_to_greedy_map_may_have_no_item_that_fits():
+    """Squares of 1e300 are beyond the kernel; NaN is named though nothing could be chosen."""
+    features = np.array([[[1e150], [2e150]], [[np.nan], [1.0]], [[1.0], [2.0]]])
+    c = ds.greedy_map_stacked(
+        features=features, size=1, groups=np.zeros((3, 2), int), per_group=[0], similarity="inner"
+    )
+    assert c.counts.tolist() == [0, 0, 0]
+    assert c.status_names().tolist() == ["COMPLETED", "FAILED", "COMPLETED"]
+    assert "no further one fits per_group" in c.messages[0]
+    assert "is not finite" in c.messages[1]
+
+
 def test_ties_go_to_the_first_item():
     V = np.tile(np.eye(4), (3, 2, 1))
     found = ds.greedy_map_stacked(features=V, size=4)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
-from drsub_fast.claims.premises import property_holds
 from drsub_fast import extend
+from drsub_fast.claims.premises import property_holds
 from drsub_fast.objectives.combined import Sum
 
 pytestmark = pytest.mark.usefixtures("interpreted")
@@ -185,3 +185,22 @@ def test_value_and_gap_bound_what_is_declared_concave():
 
 def _pair(x):
     return 0.0, 0.0 * x
+
+
+@pytest.mark.parametrize(("concave", "x"), [("sqrt", -0.1), ("log", -1.0), ("log", -2.0)])
+def test_features_are_not_defined_where_their_function_is_not(concave, x):
+    f = ds.FeatureBased([[1.0]], concave)
+    value, gradient = f.value_and_gradient([x])
+    assert np.isnan(value)
+    assert np.isnan(gradient).all()
+    P = ds.GeneralPolytope(A=[[1.0]], b=[x], lower=[x], upper=[1.0])
+    with pytest.raises(ValueError, match="not finite"):
+        ds.frank_wolfe(f, P)
+    assert ds.FeatureBased([[1.0]], "min", cap=1.0).value([x]) == x
+
+
+def test_multiples_that_overflow_name_the_entry():
+    with pytest.raises(ValueError, match=r"H\[0, 0\] = -inf is not finite"):
+        1e308 * ds.Quadratic([[-9.0]], [1.0])
+    with pytest.raises(ValueError, match=r"h\[0\] = inf is not finite"):
+        ds.Quadratic([[-9.0]], [1e308]) + ds.Quadratic([[-9.0]], [1e308])
