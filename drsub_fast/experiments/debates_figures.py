@@ -1,13 +1,12 @@
-"""Figures of the summarization and recommendation experiments. Needs matplotlib (the ``plot`` extra)."""
+"""The figure of the summarization experiment. Needs matplotlib (the ``plot`` extra)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from drsub_fast.experiments.digits import Choice, DigitItems
 from drsub_fast.methods import METHODS
 
 
@@ -48,26 +47,4 @@ def draw_summaries(
     for axis in (left, middle, right):
         axis.grid(alpha=0.3)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-    return figure
-
-
-def draw_choices(items: DigitItems, choices: Sequence[Choice]) -> Figure:
-    """Picture of the digits chosen under one constraint, a row a choice, ordered by label.
-
-    An image is framed where only one choice has it.
-    """
-    columns = max(choice.solution.items.size for choice in choices)
-    figure = Figure(figsize=(0.45 * columns, 0.75 * len(choices)))
-    times_chosen = np.bincount(np.concatenate([choice.solution.items for choice in choices]))
-    for part, choice in zip(figure.subfigures(len(choices), squeeze=False)[:, 0], choices, strict=True):
-        solution = choice.solution
-        part.text(0.01, 0.8, f"{choice.constraint}, {choice.name}: log det {solution.value:.2f}", fontsize="small")
-        part.subplots_adjust(left=0.01, right=0.99, bottom=0.05, top=0.72, wspace=0.1)
-        axes = part.subplots(1, columns, squeeze=False)[0]
-        for axis in axes[solution.items.size :]:
-            axis.set_axis_off()
-        for axis, i in zip(axes, solution.items[np.argsort(items.labels[solution.items], kind="stable")], strict=False):
-            axis.imshow(items.images[i], cmap="gray_r", interpolation="nearest")
-            axis.set(xticks=[], yticks=[])
-            axis.spines[:].set(color="tab:red" if times_chosen[i] == 1 else "lightgray", linewidth=1.2)
     return figure

@@ -11,10 +11,10 @@ of low rank: its maximum spreads the 20 over some 200 images and has the value 1
 """
 
 import importlib.util
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.budget import Budget
 from drsub_fast.sets.partition import PartitionMatroid
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: How a set is chosen, by name: the options of `map_dpp`.
 CHOICES: dict[str, Any] = {
@@ -122,6 +125,30 @@ def format_choices(choices: Iterable[Choice]) -> str:
     return "\n".join(lines)
 
 
+def draw_choices(items: DigitItems, choices: Sequence[Choice]) -> "Figure":
+    """Picture of the digits chosen under one constraint, a row a choice, ordered by label.
+
+    An image is framed where only one choice has it. Needs matplotlib (the ``plot`` extra).
+    """
+    from matplotlib.figure import Figure
+
+    columns = max(choice.solution.items.size for choice in choices)
+    figure = Figure(figsize=(0.45 * columns, 0.75 * len(choices)))
+    times_chosen = np.bincount(np.concatenate([choice.solution.items for choice in choices]))
+    for part, choice in zip(figure.subfigures(len(choices), squeeze=False)[:, 0], choices, strict=True):
+        solution = choice.solution
+        part.text(0.01, 0.8, f"{choice.constraint}, {choice.name}: log det {solution.value:.2f}", fontsize="small")
+        part.subplots_adjust(left=0.01, right=0.99, bottom=0.05, top=0.72, wspace=0.1)
+        axes = part.subplots(1, columns, squeeze=False)[0]
+        for axis in axes[solution.items.size :]:
+            axis.set_axis_off()
+        for axis, i in zip(axes, solution.items[np.argsort(items.labels[solution.items], kind="stable")], strict=False):
+            axis.imshow(items.images[i], cmap="gray_r", interpolation="nearest")
+            axis.set(xticks=[], yticks=[])
+            axis.spines[:].set(color="tab:red" if times_chosen[i] == 1 else "lightgray", linewidth=1.2)
+    return figure
+
+
 def reproduce(folder: str | Path, k: int = 20) -> tuple[str, list[Path]]:
     """The whole experiment: a table of the choices of k images and, with matplotlib, the paths of two pictures.
 
@@ -136,8 +163,6 @@ def reproduce(folder: str | Path, k: int = 20) -> tuple[str, list[Path]]:
     choices = list(choose(items, constraints))
     paths = []
     if importlib.util.find_spec("matplotlib") is not None:
-        from drsub_fast.experiments.debates_figures import draw_choices
-
         for number, constraint in enumerate(constraints, 1):
             shown = [choice for choice in choices if choice.constraint == constraint and choice.name in _SHOWN]
             paths.append(Path(folder) / f"digits-{number}.png")

@@ -145,7 +145,8 @@ def test_the_command_writes_a_table_and_files(tmp_path, capsys, statements):
 
 def test_figures_show_all_methods(tmp_path):
     pytest.importorskip("matplotlib")
-    from drsub_fast.experiments.debates_figures import draw_choices, draw_summaries
+    from drsub_fast.experiments.debates_figures import draw_summaries
+    from drsub_fast.experiments.digits import draw_choices
 
     methods = PAPER_METHODS
     means = {method: ([0.1, 0.2], [1.0, 2.0], [0.1, 0.3]) for method in methods}

@@ -249,7 +249,7 @@ def test_concave_functions_above_a_softmax(seed):
         there = expand(x + step)
         assert there.value - here.value == pytest.approx(step @ here.gradient, rel=1e-3, abs=1e-11)
         np.testing.assert_allclose(there.gradient - here.gradient, here.hessian @ step, rtol=1e-3, atol=1e-10)
-        bounds = [bound for bound, _ in softmax_relaxations.search(expand, P, P.upper, np.zeros(n))]
+        bounds = [bound for bound, *_ in softmax_relaxations.search(expand, P, P.upper, np.zeros(n))]
         assert max(values) <= bounds[-1] <= expand(ds.maximize(f, P).x).value + bounds[0]
         assert bounds == sorted(bounds, reverse=True)
 

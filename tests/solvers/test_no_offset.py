@@ -31,7 +31,8 @@ def test_every_method_reaches_what_a_local_solve_does(method, name, kind):
     best = ds.maximize(f, P, method="multi-start", bound="cheap").value
     r = ds.maximize(f, P, method=method, bound="cheap")
     # f is concave: the methods differ by the accuracy of a hundred steps, but two do not go all the way: f is monotone.
-    short = method in ("mualem-feldman", "nonmonotone-frank-wolfe")
+    # The stochastic one takes 20 steps, and averages its gradients with those of the first.
+    short = method in ("mualem-feldman", "nonmonotone-frank-wolfe", "stochastic-continuous-greedy")
     assert best - r.value <= (3.0 * np.log(2.0) + 0.5 if short else 0.05)
     assert r.value <= r.upper_bound
     assert P.contains(r.x)
