@@ -51,6 +51,8 @@ class GreedySet(ItemChoice):
     ----------
     items : ndarray of int
         The items in the order of choice.
+    certificate : Certificate
+        What `upper_bound` is computed from when it is first read.
     value : float
         F of the set.
     gains : ndarray

@@ -135,30 +135,7 @@ def _maxima_carve(params, floats, integers):
     return MaximaWork(*split(floats, params.n, params.n, params.n))
 
 
-def _evaluate_in_arrays(params, work, x):
-    grad = work.grad
-    grad[:] = params.linear
-    value = float(params.linear @ x)
-    if not x.any():
-        grad += np.bincount(params.items, params.weights, params.n)
-        return value
-    for first, end in pairwise(params.pointers.tolist()):
-        items, weights = params.items[first:end], params.weights[first:end]
-        taken = np.flatnonzero(x[items])
-        parts, worth = x[items[taken]], weights[taken]
-        # best[t]: the expected largest weight among the items taken from the t-th on.
-        best, missing = np.zeros(taken.size + 1), np.ones(taken.size + 1)
-        for t in range(taken.size - 1, -1, -1):
-            best[t] = parts[t] * worth[t] + (1.0 - parts[t]) * best[t + 1]
-        np.cumprod(1.0 - parts, out=missing[1:])
-        places = np.arange(items.size)
-        before, after = np.searchsorted(taken, places), np.searchsorted(taken, places, side="right")
-        grad[items] += missing[before] * (weights - best[after])
-        value += best[0]
-    return value
-
-
-@kernel(plain=_evaluate_in_arrays)
+@kernel
 def _maxima_evaluate(params, work, x):
     grad, gains = work.grad, work.gains
     items, weights, pointers = params.items, params.weights, params.pointers
