@@ -73,7 +73,7 @@ class MapSolution(MapResult):
 
     Attributes
     ----------
-    items, value, gains, order, upper_bound, message
+    items, value, gains, order, certificate, upper_bound, message
         As in `MapResult`; the items increasing.
     method : str
         What found the set: "greedy", "exact" or the name of a continuous method.

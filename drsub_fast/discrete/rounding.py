@@ -57,6 +57,8 @@ class RoundedSet(ItemChoice):
         How often f was evaluated, at a point or for an item's gain.
     message : str
         How the set was found.
+    certificate : Certificate
+        What `upper_bound` is computed from when it is first read.
     upper_bound : float
         Proven upper bound on f over all sets that were allowed, infinite where f is not known to be submodular;
         computed when it is first read. ``bound`` is an older name of it.
