@@ -81,7 +81,7 @@ class ItemSelector:
     >>> X = np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.0, 1.0], [0.3, 0.9]])
     >>> selector = ds.ItemSelector(2).fit(X)
     >>> selector.ranking_, selector.transform(X).shape
-    (array([2, 4]), (2, 2))
+    (array([2, 3]), (2, 2))
     """
 
     ranking_: NDArray[np.int64]
