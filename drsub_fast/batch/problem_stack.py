@@ -46,11 +46,11 @@ class StackedArgument:
         return float(row) if row.ndim == 0 else row
 
 
-def arguments_of_stack(arrays: Mapping[str, Any]) -> dict[str, Any] | None:
+def arguments_of_stack(arrays: Mapping[str, Any], require_dr: bool = True) -> dict[str, Any] | None:
     """Arguments of `maximize_stacked` for the arrays of a file, or None where they are not stacked problems.
 
     The file says objective and set as one of a single problem does. It holds a stack if an array has one axis more
-    than for one problem.
+    than for one problem. ``require_dr`` is that of `read_problem`.
     """
     known, texts = {}, {}
     try:
@@ -74,6 +74,8 @@ def arguments_of_stack(arrays: Mapping[str, Any]) -> dict[str, Any] | None:
         else known[name].type(array.ravel()[0])
         for name, array in arrays.items() if name in words
     }  # fmt: skip
+    if not require_dr and "require_dr" in known:
+        arguments["require_dr"] = False
     return {name: texts[name] for name in ("objective", "set") if name in texts} | arguments
 
 

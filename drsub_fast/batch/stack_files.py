@@ -134,15 +134,16 @@ def arrays_in(path: Path) -> dict[str, Any] | None:
     return {name: _file_array(path, name, member) for name, member in zip(names, members, strict=True)}
 
 
-def read_stack(path: Path) -> tuple[Stack | None, dict[str, Any]]:
+def read_stack(path: Path, require_dr: bool = True) -> tuple[Stack | None, dict[str, Any]]:
     """(`Stack`, kinds) of a file or folder: the stack None if it is none, the names of objective and set where given.
 
-    ValueError, which begins with the path, for arrays that are damaged or do not fit together.
+    ``require_dr`` is that of `read_problem`. ValueError, which begins with the path, for arrays that are damaged or do
+    not fit together.
     """
     path = Path(path)
     try:
         arrays = arrays_in(path)
-        arguments = arrays and arguments_of_stack(arrays)
+        arguments = arrays and arguments_of_stack(arrays, require_dr)
     except (*DAMAGES, OSError) as error:
         if path.is_dir() or (isinstance(error, OSError) and error.errno != errno.EINVAL):
             raise

@@ -1,7 +1,8 @@
 """``drsub-fast STUB[.nl] -AMPL [name=value ..]``: a solver for AMPL, Pyomo and JuMP.
 
-It reads STUB.nl and writes STUB.sol. Options are those of the methods, ``method``, ``bound`` and ``objno`` (the number
-of the objective), as words of the command or of the variable ``drsub_fast_options``; the command's count.
+It reads STUB.nl and writes STUB.sol. Options are those of the methods, ``method``, ``bound``, ``objno`` (the number of
+the objective) and ``require_dr`` (false for a quadratic of any sign), as words of the command or of the variable
+``drsub_fast_options``; the command's count.
 """
 
 import os
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from drsub_fast import __version__
 from drsub_fast._checks import one_of
-from drsub_fast.cli.options import option_value
+from drsub_fast.cli.options import option_value, truth
 from drsub_fast.errors import OracleError
 from drsub_fast.methods import maximize, method_names, options_of
 from drsub_fast.problems.nl import open_nl, program_of_nl, write_sol
@@ -43,16 +44,21 @@ def _options(words):
 
 
 def _checked(options):
-    """(number of the objective, options of `maximize`); ValueError for an unknown one."""
+    """(number of the objective, require_dr, options of `maximize`); ValueError for an unknown one."""
     method = one_of(options.get("method", "auto"), "method", method_names())
-    known = {"method", "bound", "objno", *options_of(method)} - {"x0", "callback", "callback_every", "subroutine"}
+    known = {"method", "bound", "objno", "require_dr", *options_of(method)} - {
+        "x0",
+        "callback",
+        "callback_every",
+        "subroutine",
+    }
     for name in options:
         if name not in known:
             raise ValueError(f"unknown option {name!r}; there are {', '.join(sorted(known))}")
     number = options.pop("objno", 1)
     if not isinstance(number, int):
         raise ValueError(f"objno = {number} is not a number of an objective")
-    return number, options
+    return number, truth(str(options.pop("require_dr", True))), options
 
 
 def _names(stub, n):
@@ -66,8 +72,9 @@ def _names(stub, n):
 
 def _solved(file, stub, words):
     """(message, point, number of the objective, code)."""
-    number, options = _checked(_options([*shlex.split(os.environ.get(_VARIABLE, "")), *words]))
-    problem = standard_form(*program_of_nl(file, number, _names(stub, file.header.n_variables)))
+    number, require_dr, options = _checked(_options([*shlex.split(os.environ.get(_VARIABLE, "")), *words]))
+    program = program_of_nl(file, number, _names(stub, file.header.n_variables))
+    problem = standard_form(*program, require_dr=require_dr)
     result = maximize(problem.f, problem.P, **options)
     sign = -1.0 if problem.minimize else 1.0
     side = "lower" if problem.minimize else "upper"

@@ -23,7 +23,7 @@ from drsub_fast.batch.stack_files import read_stack
 from drsub_fast.batch.stacked import stack_settings, stacked_results
 from drsub_fast.batch.tables import KINDS, check_table, open_table
 from drsub_fast.cli import FAILURES, INTERRUPTED
-from drsub_fast.cli.options import add_options, given_options
+from drsub_fast.cli.options import add_options, add_require_dr, given_options
 from drsub_fast.cli.progress import shown_progress
 from drsub_fast.engine.threads import worker_count
 from drsub_fast.errors import CheckpointError, UnsupportedError
@@ -49,6 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("input", nargs="+", type=Path, metavar="INPUT", help="stack, folder, or problem files")
     add_options(parser)
+    add_require_dr(parser)
     add_places(parser)
 
 
@@ -102,8 +103,8 @@ def _cluster(address, n_jobs):
 class _FileProblems:
     """The problems of files, read when their turn comes, and the way back from their results."""
 
-    def __init__(self, paths):
-        self.paths, self.problems = paths, {}
+    def __init__(self, paths, require_dr):
+        self.paths, self.require_dr, self.problems = paths, require_dr, {}
 
     def __len__(self):
         return len(self.paths)
@@ -111,7 +112,7 @@ class _FileProblems:
     def __iter__(self):
         for i, path in enumerate(self.paths):
             try:
-                problem = read_problem(path)
+                problem = read_problem(path, require_dr=self.require_dr)
             except Exception as error:  # whatever is wrong with one file is no reason to lose the others
                 text = str(error)
                 yield Failure(text if str(path) in text else f"{path}: {type(error).__name__}: {text}")
@@ -131,7 +132,7 @@ class _FileProblems:
 
 def _of_files(paths, args, options, where, folder, bar):
     """(results, columns) of problem files, some at a time."""
-    problems = _FileProblems(paths)
+    problems = _FileProblems(paths, args.require_dr)
     results = maximize_iter(problems, args.method, checkpoint=folder, **where, **options)
     with closing(results):
         rows, senses = [], []
@@ -188,7 +189,7 @@ class _Tally:
 def run(args: Namespace) -> int:
     """Solves a batch, writes its table, prints a summary."""
     options = given_options(args)
-    stack, kinds = read_stack(args.input[0]) if len(args.input) == 1 else (None, {})
+    stack, kinds = read_stack(args.input[0], args.require_dr) if len(args.input) == 1 else (None, {})
     if stack is not None:
         settings = stack_settings(method=args.method, **kinds, **options)
         return write_batch(args, "problem", stack.count, partial(_of_stack, stack, settings))

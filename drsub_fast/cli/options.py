@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 from inspect import Parameter, signature
 from typing import Any
 
+from drsub_fast._checks import one_of
 from drsub_fast.methods import METHODS, method_names, options_of
 
 _OPTIONS = (
@@ -24,6 +25,12 @@ def option_value(text: str) -> Any:
         except ValueError:
             continue
     return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def truth(text: str) -> bool:
+    """What true, yes and 1, or false, no and 0 say."""
+    known = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    return known[one_of(text.lower(), "value", tuple(known))]
 
 
 def _own_options():
@@ -53,6 +60,12 @@ def add_options(parser: ArgumentParser) -> None:
     for name, methods in _own_options().items():
         option = "--" + name.replace("_", "-")
         parser.add_argument(option, dest=name, type=option_value, metavar="VALUE", help=f"of {', '.join(methods)}")
+
+
+def add_require_dr(parser: ArgumentParser) -> None:
+    """Adds --require-dr, which says how problem files are read."""
+    parser.add_argument("--require-dr", type=truth, default=True, metavar="VALUE",
+                        help="true (default), or false for quadratics of any sign, with no guarantee")  # fmt: skip
 
 
 def given_options(args: Namespace) -> dict[str, Any]:

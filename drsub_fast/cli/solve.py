@@ -8,7 +8,7 @@ import numpy as np
 from drsub_fast._checks import first_few
 from drsub_fast._kinds import OBJECTIVES, SETS
 from drsub_fast.cli import INTERRUPTED
-from drsub_fast.cli.options import add_options, given_options
+from drsub_fast.cli.options import add_options, add_require_dr, given_options
 from drsub_fast.methods import maximize
 from drsub_fast.problems.files import RESULT_FILES, read_problem, write_result
 
@@ -29,6 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="what the proven bound may cost: as much as the solve (auto), nothing (cheap), or what it "
                         "takes (tight)")  # fmt: skip
     add_options(parser)
+    add_require_dr(parser)
 
 
 def _entries(x, names):
@@ -43,7 +44,7 @@ def run(args: Namespace) -> int:
     if args.out is not None and args.out.suffix.lower() not in RESULT_FILES:
         raise ValueError(f"--out {args.out}: the result is written as {', '.join(RESULT_FILES)}")
     options = given_options(args)
-    problem = read_problem(args.file)
+    problem = read_problem(args.file, require_dr=args.require_dr)
     result = maximize(problem.f, problem.P, method=args.method, bound=args.bound, **options)
     ratio = "" if result.ratio != result.ratio else f" (value / bound = {result.ratio:.4f})"
     sign = -1.0 if problem.minimize else 1.0

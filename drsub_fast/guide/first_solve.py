@@ -24,7 +24,7 @@ name:
 >>> ds.Quadratic(H=[[-1.0, 0.5], [0.5, -2.0]], h=[1.0, 1.0])
 Traceback (most recent call last):
 ...
-ValueError: H[0, 1] = 0.5 is positive: f is not DR-submodular
+ValueError: H[0, 1] = 0.5 is positive: f is not DR-submodular; require_dr=False accepts any sign
 
 A quadratic with positive entries can still be solved, without the claims that need DR-submodularity:
 

@@ -248,7 +248,7 @@ _POWER_STEPS = 60
 
 
 #: A positive entry of H below this part of the largest is rounding noise, and counts as 0.
-_NOISE = 1e-12
+NOISE = 1e-12
 
 
 def _refuse_positive(entries, place_of):
@@ -258,9 +258,11 @@ def _refuse_positive(entries, place_of):
     """
     worst = int(entries.argmax()) if entries.size else 0
     if entries.size and entries[worst] > 0.0:
-        if entries[worst] > -_NOISE * entries.min():
+        if entries[worst] > -NOISE * entries.min():
             name = entry("H", place_of(worst))
-            raise ValueError(f"{name} = {entries[worst]:g} is positive: f is not DR-submodular")
+            raise ValueError(
+                f"{name} = {entries[worst]:g} is positive: f is not DR-submodular; require_dr=False accepts any sign"
+            )
         np.minimum(entries, 0.0, out=entries)
 
 

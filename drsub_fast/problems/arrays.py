@@ -148,9 +148,8 @@ def named_kind(arrays: Mapping[str, Any], name: str, kinds: Collection[str]) -> 
     return one_of(_text(arrays[name], name), name, tuple(sorted(kinds)))
 
 
-def _objective(arrays):
+def _objective(kind, arrays):
     """The objective, and the names of its entries."""
-    kind = named_kind(arrays, "objective", OBJECTIVES) or implied_objective(arrays)
     if kind is None:
         given = [name for name in ("H", "L", "factor") if name in arrays]
         raise ValueError(
@@ -185,16 +184,20 @@ def _moved_to_zero(f, P, lower, has_upper, name):
     A, b, *_ = rows
     upper = P.upper if has_upper else np.full(f.n, np.inf)
     H = f.H if f.factor is None else f.hessian()
-    return standard_form(H, f.h, f.c, A, np.full(len(b), -np.inf), b, lower, upper, minimize=False)
+    return standard_form(
+        H, f.h, f.c, A, np.full(len(b), -np.inf), b, lower, upper, minimize=False, require_dr=f.require_dr
+    )
 
 
-def from_arrays(arrays: Mapping[str, Any]) -> Problem:
+def from_arrays(arrays: Mapping[str, Any], require_dr: bool = True) -> Problem:
     """The problem that arrays describe.
 
     Parameters
     ----------
     arrays : dict of str to ndarray or scipy.sparse matrix
         As in `drsub_fast.read_problem`.
+    require_dr : bool, default True
+        The same.
 
     Returns
     -------
@@ -207,7 +210,10 @@ def from_arrays(arrays: Mapping[str, Any]) -> Problem:
     """
     name = "lb" if "lb" in arrays else "lower"
     arrays = renamed(arrays)
-    f, used = _objective(arrays)
+    kind = named_kind(arrays, "objective", OBJECTIVES) or implied_objective(arrays)
+    if kind is not None and not require_dr and "require_dr" in OBJECTIVES[kind].arguments:
+        arrays["require_dr"] = np.array(False)
+    f, used = _objective(kind, arrays)
     P, set_used = _set(arrays, used)
     used |= set_used
     if f.n != P.n:

@@ -57,10 +57,10 @@ def kind_of_file(path: str | Path) -> str:
     return "".join(suffixes) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
 
 
-def _problem_of_arrays(arrays):
+def _problem_of_arrays(arrays, require_dr):
     """The problem that arrays describe, with what a file may say of its source."""
     names, minimize, shift = (arrays.pop(name, None) for name in ("names", "minimize", "shift"))
-    problem = from_arrays(arrays)
+    problem = from_arrays(arrays, require_dr)
     if shift is not None:
         if problem.shift is not None:
             raise ValueError("lb and shift cannot be given both: either moves the lower bounds")
@@ -86,7 +86,7 @@ def _as_names(names, n):
     return names
 
 
-def read_problem(path: str | Path) -> Problem:
+def read_problem(path: str | Path, *, require_dr: bool = True) -> Problem:
     """Reads a problem.
 
     Parameters
@@ -94,6 +94,9 @@ def read_problem(path: str | Path) -> Problem:
     path : str or Path
         An ``.npz`` or ``.mat`` file, or a quadratic program as ``.mps``, ``.qps``, ``.sif``, ``.lp``, ``.nl`` or
         ``.qplib``, packed or not (``.mps.gz``, ..).
+    require_dr : bool, default True
+        Whether a quadratic that is not DR-submodular is refused. With False its entries may have any sign, as
+        `Quadratic` says; an ``.npz`` or ``.mat`` file can say so itself, by its entry ``require_dr``.
 
     Returns
     -------
@@ -140,14 +143,14 @@ def read_problem(path: str | Path) -> Problem:
     >>> problem.f, problem.P
     (Quadratic(n=2), Budget(k=1, n=2))
     """
-    path = as_path(path, "read_problem(path)")
+    path, require_dr = as_path(path, "read_problem(path)"), as_flag(require_dr, "require_dr")
     try:
         kind = one_of(kind_of_file(path), "kind of file", PROBLEM_FILES)
         with path.open("rb"):  # an unreadable file is an OSError, whatever its reader makes of it
             pass
         if kind in _ARRAYS:
-            return _problem_of_arrays(_ARRAYS[kind](path))
-        return standard_form(*_TEXTS[kind.removesuffix(".gz")](path))
+            return _problem_of_arrays(_ARRAYS[kind](path), require_dr)
+        return standard_form(*_TEXTS[kind.removesuffix(".gz")](path), require_dr=require_dr)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -161,7 +164,7 @@ def write_problem(
     minimize: bool = False,
     shift: ArrayLike | None = None,
 ) -> None:
-    """Writes a problem so that `read_problem` gives it back.
+    """Writes a problem so that `read_problem` gives it back, with ``require_dr=False`` where a text needs it.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from drsub_fast._checks import as_vector, entry, first_few
 from drsub_fast.objectives.base import Objective
-from drsub_fast.objectives.quadratic import Quadratic
+from drsub_fast.objectives.quadratic import NOISE, Quadratic
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.box import Box
 from drsub_fast.sets.general import GeneralPolytope
@@ -114,6 +114,7 @@ def standard_form(
     upper: NDArray[np.float64],
     minimize: bool,
     names: tuple[str, ...] = (),
+    require_dr: bool = True,
 ) -> "Problem":
     """A quadratic program as a `Problem`.
 
@@ -129,6 +130,8 @@ def standard_form(
         Whether the program minimises.
     names : tuple of str
         Names of the variables.
+    require_dr : bool, default True
+        Whether an entry of H of the wrong sign is refused.
 
     Returns
     -------
@@ -141,17 +144,22 @@ def standard_form(
     """
     sign = -1.0 if minimize else 1.0
     entries = scipy.sparse.coo_array(H)
-    wrong = np.flatnonzero((sign * entries.data > 0.0) & (entries.row <= entries.col))
-    if wrong.size:
+    noise = NOISE * -(sign * entries.data).min(initial=0.0)
+    wrong = np.flatnonzero((sign * entries.data > noise) & (entries.row <= entries.col))
+    if wrong.size and require_dr:
         wrong = wrong[np.lexsort((entries.col[wrong], entries.row[wrong]))]
         places = zip(entries.row[wrong], entries.col[wrong], entries.data[wrong], strict=True)
         entries = first_few(f"{entry('H', (i, j))} = {value:g}" for i, j, value in places)
         side, task = ("negative", "minimised") if minimize else ("positive", "maximised")
-        raise ValueError(f"not DR-submodular when {task}, since entries of the Hessian are {side}: {entries}")
+        raise ValueError(
+            f"not DR-submodular when {task}, since entries of the Hessian are {side}: {entries}; require_dr=False "
+            "accepts any sign"
+        )
     lower, upper = implied_bounds(A, row_lower, row_upper, lower, upper, names)
     P, reasons = set_of_rows(A, row_lower, row_upper, lower, upper, names)
     Hl = H @ lower
-    f = Quadratic(_hessian(sign * H), sign * (h + Hl), float(sign * (c + lower @ (h + 0.5 * Hl))))
+    H, h, c = _hessian(sign * H), sign * (h + Hl), float(sign * (c + lower @ (h + 0.5 * Hl)))
+    f = Quadratic(H, h, c, require_dr=not wrong.size)
     return Problem(f, P, lower if lower.any() else None, minimize, reasons, names)
 
 

@@ -192,6 +192,17 @@ def test_expressions_are_multiplied_out(tmp_path, expression, at):
     assert 0.5 * x @ (p.H @ x) + p.h @ x + p.c == pytest.approx(value, rel=1e-12)
 
 
+@pytest.mark.parametrize("word", ["require_dr=False", "require_dr=0", "require_dr=no"])
+def test_require_dr_accepts_any_sign(tmp_path, word):
+    path = write(tmp_path, swap(lambda x, y, z: x * y - z))
+    assert "require_dr=False accepts any sign" in solved(path)[0]
+    assert "require_dr=False accepts any sign" in solved(path, "require_dr=true")[0]
+    message, x, code = solved(path, word)
+    assert (message.split(":")[0], code) == (solved(path)[0].split(":")[0], 0)
+    assert x[0] * x[1] - x[2] == pytest.approx(1.0, rel=1e-9)
+    assert "value 'maybe'" in solved(path, "require_dr=maybe")[0]
+
+
 def test_options_come_from_words_and_from_the_variable(tmp_path, monkeypatch):
     path = write(tmp_path)
     monkeypatch.setenv("drsub_fast_options", "method=frank-wolfe max_iter=3")

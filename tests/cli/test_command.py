@@ -230,6 +230,22 @@ def test_broken_files_are_named(tmp_path, capsys):
         assert error.count("\n") == 1
 
 
+def test_require_dr_false_reads_quadratics_of_any_sign(tmp_path, capsys):
+    f, P = ds.Quadratic([[1.0, 0.5], [0.5, -2.0]], [1.0, 1.0], require_dr=False), ds.Box([1.0, 1.0])
+    ds.write_problem(tmp_path / "p.lp", f, P)
+    np.savez(tmp_path / "stack.npz", H=np.stack([f.H, f.H]), h=f.h, upper=P.upper)
+    assert main(["solve", str(tmp_path / "p.lp")]) == 2
+    assert "require_dr=False accepts any sign" in capsys.readouterr().err
+    assert main(["solve", str(tmp_path / "p.lp"), "--require-dr", "false"]) == 0
+    assert "2.0625" in capsys.readouterr().out
+    for source in ("p.lp", "stack.npz"):
+        out = tmp_path / f"{source}.out.npz"
+        assert main(["batch", str(tmp_path / source), "--out", str(out), "--jobs", "1"]) == 1
+        assert main(["batch", str(tmp_path / source), "--out", str(out), "--jobs", "1", "--require-dr", "no"]) == 0
+        assert np.load(out)["value"] == pytest.approx(2.0625)
+    assert main(["solve", str(tmp_path / "p.lp"), "--require-dr", "perhaps"]) == 2
+
+
 def test_info(capsys):
     assert main(["info"]) == 0
     printed = capsys.readouterr().out

@@ -44,9 +44,9 @@ def _files(rng, judge, place):
             if not may:
                 judge.faults.append(f"{judge.name}: {door}: not written: {error}")
             return
-        # Programs in text have a sense, by which a Hessian that is not DR-submodular is taken for a mistake.
-        any_sign = place.function.kind == "quadratic of any sign"
-        problem = judge.ask(door, ds.read_problem, path, may_refuse=any_sign and suffix not in (".npz", ".mat"))
+        # By a text a Hessian that is not DR-submodular is taken for a mistake, unless the reader is told.
+        require_dr = place.function.kind != "quadratic of any sign" or suffix in (".npz", ".mat")
+        problem = judge.ask(door, ds.read_problem, path, require_dr=require_dr)
     if problem is None:
         return
     points = place.shape.points[rng.integers(len(place.shape.points), size=6)]

@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse
 
 import drsub_fast as ds
@@ -171,3 +172,56 @@ def test_results_of_minimisations_are_written_in_their_sense(tmp_path):
         assert float(stored["value"]) == -result.value < 0.0
         assert float(stored["lower_bound"]) <= float(stored["value"])
         assert stored["names"].tolist() == ["x", "y"]
+
+
+ANY_SIGN = np.array([[1.0, -0.5, 0.0], [-0.5, 0.0, 2e-10], [0.0, 2e-10, -3.0]])
+
+
+@pytest.mark.parametrize("kind", [".npz", ".mat", *TEXTS])
+@pytest.mark.parametrize("minimize", [False, True])
+@pytest.mark.parametrize("make", [np.asarray, scipy.sparse.csr_array])
+def test_quadratics_of_any_sign_come_back_by_require_dr(tmp_path, kind, minimize, make):
+    path = tmp_path / f"any{kind}"
+    f = ds.Quadratic(make(ANY_SIGN), [1.0, 0.0, 3.0], 0.25, require_dr=False)
+    for P in (ROWS, ds.Box([1.0, 2.0, 3.0]), ds.GeneralPolytope([[1.0, 0.0, 1.0]], [2.0], lower=[-1.0, 0.0, 0.0],
+                                                                upper=np.ones(3))):  # fmt: skip
+        ds.write_problem(path, f, P, minimize=minimize)
+        problem = ds.read_problem(path, require_dr=False)
+        assert np.array_equal(dense(problem.f.H), ANY_SIGN)
+        assert (problem.f.require_dr, problem.minimize) == (False, minimize)
+        x, shift = np.array([0.2, 0.4, 0.6]), 0.0 if problem.shift is None else problem.shift
+        assert problem.f.value(x - shift) == pytest.approx(f.value(x), rel=1e-14)
+        if kind in TEXTS:
+            with pytest.raises(ValueError, match=r"any\..*H\[.*; require_dr=False accepts any sign"):
+                ds.read_problem(path)
+        else:
+            assert not ds.read_problem(path).f.require_dr
+
+
+@pytest.mark.parametrize("kind", [".npz", ".mat"])
+def test_arrays_without_a_word_of_it_take_any_sign_by_require_dr(tmp_path, kind):
+    path = tmp_path / f"plain{kind}"
+    arrays = {"H": ANY_SIGN, "h": np.ones((1, 3)), "lb": -np.ones((1, 3)), "ub": np.ones((1, 3))}
+    arrays = {name: array.ravel() if kind == ".npz" and name != "H" else array for name, array in arrays.items()}
+    (np.savez if kind == ".npz" else lambda path, **arrays: scipy.io.savemat(path, arrays))(path, **arrays)
+    with pytest.raises(ValueError, match="require_dr=False accepts any sign"):
+        ds.read_problem(path)
+    problem = ds.read_problem(path, require_dr=False)
+    assert np.array_equal(problem.f.H, ANY_SIGN)
+    assert np.array_equal(problem.shift, -np.ones(3))
+
+
+def test_require_dr_is_true_or_false_and_changes_no_other_problem(tmp_path):
+    with pytest.raises(TypeError, match="require_dr must be True or False"):
+        ds.read_problem(tmp_path / "p.npz", require_dr=0)
+    f, P = ds.Softmax(2.0 * np.eye(3)), ds.Box(np.ones(3))
+    ds.write_problem(tmp_path / "p.npz", f, P)
+    assert np.array_equal(ds.read_problem(tmp_path / "p.npz", require_dr=False).f.L, f.L)
+    ds.write_problem(tmp_path / "p.lp", F, ROWS)
+    assert ds.read_problem(tmp_path / "p.lp", require_dr=False).f.require_dr
+
+
+def test_rounding_noise_on_the_sign_of_a_file_is_no_sign(tmp_path):
+    path = tmp_path / "noise.lp"
+    path.write_text("Maximize\n x + y + [ - x^2 - y^2 + 1e-17 x * y ] / 2\nbounds\n x <= 1\n y <= 1\nend\n")
+    assert ds.read_problem(path).f.H.max() == 0.0
