@@ -33,7 +33,7 @@ class Claims:
     def _fresh(self, i, status, n_iter, value):
         if status in (Status.FAILED, Status.INTERRUPTED):
             return Guarantee(None, f"none: {status.value}")
-        promise = METHODS[self.method].promise
+        promise = METHODS[self.method].promise if self.method in METHODS else None
         if isinstance(promise, Guarantee):
             return promise
         f, P = self.problems.single(i)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ from drsub_fast.engine.jit import Interpreted
 from drsub_fast.methods import METHODS, maximize
 from drsub_fast.result import Status
 from drsub_fast.sets.polytope import Polytope
+from drsub_fast.solvers.frank_wolfe import STEP_SIZES
 from drsub_fast.solvers.multi_start import local_solver, start_costs
+from drsub_fast.solvers.record import Method
 from drsub_fast.solvers.run import STATUS_OF, workspace_size
 from drsub_fast.solvers.starts import Starts
 from drsub_fast.solvers.state import as_tolerance
@@ -44,6 +47,28 @@ _TURN = 0.02
 def _is_open(code):
     """Which problems the loop has not brought to its end: one comparison a code, as `numpy.isin` takes longer."""
     return np.logical_and.reduce([code != solved for solved in (*SOLVED, ELSEWHERE)])
+
+
+#: Options that the compiled loops know.
+_OF_LOOPS = {"max_iter", "tol", "lmo", "n_starts", "seed", "subroutine", "step_size", "curvature"}
+
+
+def takes_step_size(record: Method) -> bool:
+    """Whether the compiled loop of a method has a step size, and with it a curvature."""
+    return record.loop is not None and "step_size" in signature(record.loop).parameters
+
+
+def starts_of(method: str, options: dict[str, Any]) -> int | None:
+    """Starts of each problem; None where they are its own."""
+    return options.get("n_starts", 1 if method in METHODS else None)
+
+
+def most_steps(method: str, n: int, options: dict[str, Any]) -> int:
+    """Updates of x that a run takes at most."""
+    if "max_iter" in options:
+        return options["max_iter"]
+    defaults = [record.default("max_iter") for record in METHODS.values() if "max_iter" in record.options]
+    return max(n if steps is None else steps for steps in defaults)
 
 
 @dataclass
@@ -98,7 +123,8 @@ class Batch:
     compiled: bool | None
     claims: Claims
     phase: tuple[Callable[..., tuple[Any, ...]], tuple[int, int]] | None
-    n_starts: int
+    n_starts: int | None
+    methods: dict[int, str]
 
     def __init__(
         self, first: int, problems: ProblemStack, method: str, options: dict[str, Any], on_error: str, trace: bool
@@ -106,8 +132,9 @@ class Batch:
         self.first, self.problems, self.method = first, problems, method
         self.options, self.on_error = options, on_error
         self.claims = Claims(problems, method, options)
-        self.max_iter, self.finished = options["max_iter"], METHODS[method].finished
         count, n = problems.count, problems.n
+        self.max_iter, self.methods = most_steps(method, n, options), {}
+        self.finished = METHODS[method].finished if method in METHODS else Status.MAX_ITER
         self.answers = Answers._make([
             np.full((count, n), np.nan),
             *np.full((3, count), np.nan),
@@ -118,21 +145,27 @@ class Batch:
         self.messages = {}
         self.compiled = None
         self.phase = self._phase()
-        self.n_starts = options.get("n_starts", 1)
+        self.n_starts = starts_of(method, options)
         # Seconds of plain Python for a problem, and problems left.
         self._pace, self._left = 0.0, count
 
     def _phase(self):
         """(options of the compiled loop by tol and max_iter, its workspace), or None to solve one by one."""
-        problems = self.problems
-        if "time_limit" in self.options:  # the compiled loop does not look at the clock
+        problems, options = self.problems, self.options
+        if self.method not in METHODS or not _OF_LOOPS.issuperset(
+            options
+        ):  # no loop looks at the clock, or asks for more
             return None
-        if not problems.has_stacks() or (isinstance(problems.sample[1], Polytope) and self.options["lmo"] == "highs"):
+        solver = METHODS[options.get("subroutine", self.method)]
+        if not takes_step_size(solver) and {"step_size", "curvature"} & set(options):
+            return None
+        if options.get("step_size", "open-loop") not in STEP_SIZES:
+            return None
+        if not problems.has_stacks() or (isinstance(problems.sample[1], Polytope) and options["lmo"] == "highs"):
             return None
         if METHODS[self.method].many_starts:
             local = local_solver(*problems.sample)
             return (lambda tol, max_iter: local.options(tol)), local.size(problems.n)
-        solver = METHODS[self.options.get("subroutine", self.method)]
         return None if solver.loop is None else (solver.loop, solver.workspace(problems.n))
 
     def worker(self) -> tuple[Scratch, NDArray[np.float64]] | None:
@@ -224,6 +257,8 @@ class Batch:
         for name in ("x", "value", "fw_gap", "n_iter", "n_lmo"):
             getattr(answers, name)[i] = getattr(result, name)
         answers.upper_bound[i] = result.certificate.known
+        if result.method != self.method:
+            self.methods[i] = result.method
         self.claims.known[i] = result.guarantee
         if len(answers.trace_value):
             for trace, values in ((answers.trace_value, result.trace.value), (answers.trace_gap, result.trace.fw_gap)):

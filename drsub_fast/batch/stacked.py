@@ -18,47 +18,60 @@ from drsub_fast.batch.checkpoint import Checkpoint, identified
 from drsub_fast.batch.pieces import HELD, PIECES, PIECES_OF_WORKER, SENT, Stack, stack_in_memory
 from drsub_fast.batch.problem_stack import ProblemStack, StackedArgument
 from drsub_fast.batch.stack_claims import Claims
-from drsub_fast.batch.stack_run import Batch, Turns, logger, run_workers
+from drsub_fast.batch.stack_run import (
+    Batch,
+    Turns,
+    logger,
+    most_steps,
+    run_workers,
+    starts_of,
+    takes_step_size,
+)
 from drsub_fast.batch.stacked_result import StackedResult, pack, put_rows, unpack, unsolved_stack
 from drsub_fast.batch.workers import AHEAD, Here, Store, run_chunks, workers_of
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
-from drsub_fast.methods import METHODS
+from drsub_fast.methods import METHODS, method_names, options_of
+from drsub_fast.problems.arrays import vocabulary
 from drsub_fast.result import Status
 from drsub_fast.sets.base import ORACLES
-from drsub_fast.solvers.frank_wolfe import STEP_SIZES
 from drsub_fast.solvers.multi_start import default_starts
-from drsub_fast.solvers.record import check_options
+from drsub_fast.solvers.record import Method, MethodName, check_options
 from drsub_fast.solvers.state import as_tolerance
 from drsub_fast.solvers.two_phase import subroutines
 
 
+def _given(settings, curvature):
+    """The options of the method that differ from their defaults."""
+    defaults, names = stack_settings(), ("max_iter", "tol", "step_size", "subroutine", "lmo")
+    same = {name: type(settings[name]) is type(defaults[name]) and settings[name] == defaults[name] for name in names}
+    given = {name: settings[name] for name in names if not same[name]} | settings["more"]
+    return given if curvature is None else given | {"curvature": StackedArgument(curvature, "curvature", 0)}
+
+
 def _checked_options(method, n, settings, curvature):
     """Options of a method for problems of n variables, as the ordinary solver takes them."""
-    takes, max_iter, n_starts = METHODS[method].options, settings["max_iter"], settings["n_starts"]
-    changed = {"max_iter": max_iter} if max_iter is not None else {}
-    changed |= {"lmo": settings["lmo"]} if settings["lmo"] != "auto" else {}
-    check_options(changed, takes, f"method {method!r}")
-    if max_iter is None and "max_iter" in takes:
-        max_iter = METHODS[method].default("max_iter")
-    if max_iter is None:  # as many as there are variables
-        max_iter = n
-    options = {"max_iter": as_count(max_iter, "max_iter"), "lmo": one_of(settings["lmo"], "lmo", ORACLES)}
-    as_tolerance(settings["tol"])  # refuses what is none, whatever the method
-    if "tol" in takes:
-        options["tol"] = settings["tol"]
+    as_tolerance(settings["tol"])
+    subroutine = one_of(settings["subroutine"], "subroutine", subroutines())
+    given, takes, n_starts = _given(settings, curvature), options_of(method, subroutine), settings["n_starts"]
+    check_options(given, takes, f"method {method!r}")
+    options = {"lmo": one_of(settings["lmo"], "lmo", ORACLES), "seed": as_seed(settings["seed"])}
     if settings["time_limit"] is not None:
         options["time_limit"] = as_real(settings["time_limit"], "time_limit", lower=0.0)
-    seed = as_seed(settings["seed"])
+    if n_starts is not None and as_count(n_starts, "n_starts", lower=1) > 1 and "n_starts" not in takes:
+        raise ValueError(f"method {method!r} has one start; use method='multi-start' for n_starts = {n_starts}")
+    options |= given if n_starts is None or "n_starts" not in takes else given | {"n_starts": int(n_starts)}
+    if method not in METHODS:
+        return options
+    max_iter = given.get("max_iter")
+    if max_iter is None and "max_iter" in takes:
+        max_iter = METHODS[method].default("max_iter")
+    options["max_iter"] = n if max_iter is None else as_count(max_iter, "max_iter")  # as many as there are variables
     if "n_starts" in takes:
-        options["n_starts"] = default_starts(n) if n_starts is None else as_count(n_starts, "n_starts", lower=1)
-        options["seed"] = seed
+        options.setdefault("n_starts", default_starts(n))
     if "subroutine" in takes:
-        options["subroutine"] = one_of(settings["subroutine"], "subroutine", subroutines())
-    solver = METHODS[options.get("subroutine", method)]
-    if solver.loop is not None and "step_size" in signature(solver.loop).parameters:
-        options["step_size"] = one_of(settings["step_size"], "step_size", tuple(STEP_SIZES))
-        if curvature is not None:
-            options["curvature"] = StackedArgument(curvature, "curvature", 0)
+        options["subroutine"] = subroutine
+    if takes_step_size(METHODS[options.get("subroutine", method)]):
+        options.setdefault("step_size", settings["step_size"])
     return options
 
 
@@ -66,15 +79,15 @@ def maximize_stacked(
     *,
     objective: str | None = None,
     set: str | None = None,
-    method: str = "multi-start",
+    method: MethodName | Method = "multi-start",
     max_iter: int | None = None,
     tol: float | None = None,
-    step_size: str = "open-loop",
+    step_size: Literal["open-loop", "exact", "short", "spectral"] | float = "open-loop",
     curvature: ArrayLike | None = None,
     subroutine: str = "frank-wolfe",
     n_starts: int | None = None,
     seed: int = 0,
-    lmo: str = "auto",
+    lmo: Literal["auto", "highs", "kernel"] = "auto",
     time_limit: float | None = None,
     executor: Executor | None = None,
     n_jobs: int | None = None,
@@ -98,14 +111,17 @@ def maximize_stacked(
     **arrays : array_like
         The arguments of both constructors by name, e.g. H, h, c with the shapes ([B,] n, n), ([B,] n), ([B]); A, b,
         upper with ([B,] m, n), ([B,] m), ([B,] n); W, weights, budget with ([B,] n, D), ([B,] n), ([B]). Counts, flags
-        and names (``unit_box``, ``n``, ``extension``) are the same for all.
-    method : str
-        A name in `METHODS`. "auto" is "multi-start", without the method that `maximize` adds for its a-priori bound,
-        which a stack does not report.
+        and names (``unit_box``, ``n``, ``extension``) are the same for all. Further options of the method may be
+        among them, e.g. ``gap`` or ``n_samples``.
+    method : str or Method
+        A name in `METHODS` or its record, "global-maximum", or "auto". "auto" means what it means in `maximize`: each
+        problem has its own number of starts, and the method with the bound that applies to it. So problems are solved
+        one by one, and ``methods`` of the result says by which method. The default, "multi-start", is one compiled
+        loop where there is one.
     max_iter, tol, step_size, subroutine, n_starts, seed, lmo
-        As in the solver of that method. By default there are 16 starts for n <= 100, 8 for n <= 300, 4 above, and
-        none of those that `maximize` adds until another maximum is improbable; ``n_starts=96`` asks for the most that
-        those are for n <= 48.
+        As in the solver of that method. By default "multi-start" has 16 starts for n <= 100, 8 for n <= 300, 4 above,
+        and none of those that `maximize` adds until another maximum is improbable; ``n_starts=96`` asks for the most
+        that those are for n <= 48.
     curvature : array_like, shape ([B]), optional
         C >= C_f(P) for short steps; by default the objective's own bound.
     time_limit : float, optional
@@ -139,7 +155,8 @@ def maximize_stacked(
     Notes
     -----
     One compiled loop solves quadratics, softmax extensions, facility location and FLID over boxes, budgets, knapsacks
-    and polytopes of at most 100,000 entries, by methods that have such a loop. All others are solved one by one.
+    and polytopes of at most 100,000 entries, by methods that have such a loop. All others are solved one by one, as
+    are those of a method that has a step size or an option that its loop does not know, and with a time limit.
 
     Arrays that are float64, C-contiguous and writable are read where they are; others are converted piece by
     piece, so memory beyond inputs and answers does not grow with B.
@@ -169,11 +186,13 @@ def maximize_stacked(
     settings = stack_settings(
         objective=objective, set=set, method=method, max_iter=max_iter, tol=tol, step_size=step_size,
         subroutine=subroutine, n_starts=n_starts, seed=seed, lmo=lmo, time_limit=time_limit, on_error=on_error,
-        trace=trace,
+        trace=trace, **_options_among(arrays, method, subroutine),
     )  # fmt: skip
     arrays = {name: data for name, data in (arrays | {"curvature": curvature}).items() if data is not None}
+    arrays = {name: data for name, data in arrays.items() if name not in settings["more"]}
     checked = _checked(settings, arrays)
     problems, method, options, *_ = checked
+    settings["method"] = method
     if not problems.count or (executor is None and checkpoint is None):
         batch = Batch(0, *checked)
         return _solve(batch, worker_count(n_jobs), progress, began).with_claims(batch.claims)
@@ -182,8 +201,8 @@ def maximize_stacked(
     stack = stack_in_memory(
         shared | problems.options, {argument.name: argument.data for argument in arguments if not argument.shared}
     )
-    max_iter = options["max_iter"] if trace else None
-    answers = unsolved_stack(stack.count, problems.n, max_iter, method, options.get("n_starts", 1))
+    max_iter = most_steps(method, problems.n, options) if trace else None
+    answers = unsolved_stack(stack.count, problems.n, max_iter, method, starts_of(method, options))
     first, compiled = 0, None
     with (
         progress_bar(progress, stack.count) as bar,
@@ -202,11 +221,24 @@ def maximize_stacked(
     return answers.with_claims(Claims(problems, method, options))
 
 
+def _options_among(arrays, method, subroutine):
+    """Those of ``arrays`` that are options of the method, and no arguments of an objective or set."""
+    method = getattr(method, "name", method)
+    if method not in method_names():
+        return {}
+    names = set(options_of(method, subroutine)) - vocabulary() - {"x0", "callback", "callback_every"}
+    return {name: value for name, value in arrays.items() if name in names}
+
+
 def stack_settings(**given: Any) -> dict[str, Any]:
-    """Arguments of `maximize_stacked` that say how a stack is solved: those given, and the defaults of the others."""
+    """Arguments of `maximize_stacked` that say how a stack is solved: those given, and the defaults of the others.
+
+    ``more`` are those that only some methods have.
+    """
     others = {"executor", "n_jobs", "checkpoint", "progress", "curvature", "arrays"}
     parameters = signature(maximize_stacked).parameters
-    return {name: given.get(name, item.default) for name, item in parameters.items() if name not in others}
+    settings = {name: given.get(name, item.default) for name, item in parameters.items() if name not in others}
+    return settings | {"more": {name: value for name, value in given.items() if name not in parameters}}
 
 
 def stacked_results(
@@ -252,8 +284,10 @@ def _solve_piece(settings, n_jobs, first, arrays):
 
 def _checked(settings, arrays):
     """(problems, method, options, on_error, trace) of the arguments of `maximize_stacked`."""
-    method = one_of(settings["method"], "method", ("auto", *METHODS))
-    method = "multi-start" if method == "auto" else method
+    method = getattr(settings["method"], "name", settings["method"])
+    one_of(method, "method", method_names())
+    if isinstance(settings["method"], Method) and METHODS.get(method) is not settings["method"]:
+        raise ValueError(f"the record of {method!r} is not registered: a stack knows methods by name")
     on_error = one_of(settings["on_error"], "on_error", ("record", "raise"))
     arrays = dict(arrays)
     curvature = arrays.pop("curvature", None)
@@ -276,5 +310,5 @@ def _solve(batch, n_jobs, progress, began):
     return StackedResult(
         answers.x, answers.value, answers.fw_gap, answers.upper_bound, batch.statuses(), answers.n_iter,
         answers.n_lmo, batch.messages, batch.method, time.perf_counter() - began, *traces,
-        batch.n_starts, batch.compiled,
+        batch.n_starts, batch.compiled, batch.methods,
     )  # fmt: skip

@@ -15,7 +15,9 @@ from drsub_fast.result import Guarantee, Status, ran_as
 
 
 class Answer(namedtuple("Answer", "x value fw_gap upper_bound status n_iter n_lmo message")):
-    """The answer to one problem, with its ``guarantee``, which is made when it is first read."""
+    """The answer to one problem, with its ``method``, and its ``guarantee``, which is made when it is first read."""
+
+    method: str
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -23,7 +25,7 @@ class Answer(namedtuple("Answer", "x value fw_gap upper_bound status n_iter n_lm
         return self._claim()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), tuple(self), {"guarantee": self.guarantee}
+        return type(self), tuple(self), {"guarantee": self.guarantee, "method": self.method}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +52,9 @@ class StackedResult(Record):
         Wall-clock seconds of the batch.
     trace_value, trace_fw_gap : ndarray, shape (B, max_iter + 1), or None
         Values and gaps at every iterate, NaN beyond the last one; None unless asked for.
-    n_starts : int
-        Starts of each problem. Where `maximize` goes on, by default, to as many starts as a budget pays and adds the
-        method with the best a-priori bound, a stack stops here.
+    n_starts : int or None
+        Starts of each problem. Where `maximize` goes on, by default, to as many starts as a budget pays, and adds the
+        method with the best a-priori bound, "multi-start" stops here. None where each problem has its own number.
     guarantee : ndarray of Guarantee, shape (B,)
         The a-priori bound of the method for each problem, as a single solve claims it. Made when it is first read:
         up to some 0.1 ms a problem, or a solve where the premise is not known to hold.
@@ -61,6 +63,8 @@ class StackedResult(Record):
     compiled : bool or None
         Whether compiled code ran the problems, at the end at least; else it was plain Python, which is much slower.
         None where that is not known: for an empty stack, and for answers from a checkpoint.
+    methods : dict of int to str
+        By problem, the method that gave the answer where that is not ``method``: those of "auto".
 
     Examples
     --------
@@ -84,8 +88,9 @@ class StackedResult(Record):
     time: float
     trace_value: NDArray[np.float64] | None = field(default=None, repr=False)
     trace_fw_gap: NDArray[np.float64] | None = field(default=None, repr=False)
-    n_starts: int = 1
+    n_starts: int | None = 1
     compiled: bool | None = None
+    methods: dict[int, str] = field(default_factory=dict, repr=False)
 
     _ROWS = ("x", "value", "fw_gap", "upper_bound", "status", "n_iter", "n_lmo")
 
@@ -141,14 +146,18 @@ class StackedResult(Record):
         rows = [getattr(self, name)[index] for name in self._ROWS]
         if np.ndim(index) == 0 and not isinstance(index, slice):
             position = range(len(self))[index]
-            message = self.messages.get(position) or f"{self.method}: {rows[4].value}"
+            method = self.methods.get(position, self.method)
+            message = self.messages.get(position) or f"{method}: {rows[4].value}"
             answer = Answer(rows[0], *map(float, rows[1:4]), rows[4], *map(int, rows[5:]), message)
-            answer._claim = partial(self._claim, position)
+            answer.method, answer._claim = method, partial(self._claim, position)
             return answer
         positions = np.arange(len(self))[index]
-        messages = {new: self.messages[old] for new, old in enumerate(positions.tolist()) if old in self.messages}
+        messages, methods = (
+            {new: texts[old] for new, old in enumerate(positions.tolist()) if old in texts}
+            for texts in (self.messages, self.methods)
+        )
         traces = [None if trace is None else trace[index] for trace in (self.trace_value, self.trace_fw_gap)]
-        part = StackedResult(*rows, messages, self.method, self.time, *traces, self.n_starts, self.compiled)
+        part = StackedResult(*rows, messages, self.method, self.time, *traces, self.n_starts, self.compiled, methods)
         return part.with_claims(lambda i, *_: self._claim(int(positions[i])))
 
     def _table(self):
@@ -163,8 +172,12 @@ class StackedResult(Record):
             "work": f"{count_of(self.n_iter.sum(), 'step')}, {count_of(self.n_lmo.sum(), 'oracle call')}, "
             f"{self.time:.3g} s{ran_as(self.compiled)}",
         }
-        if self.n_starts > 1:
-            rows["starts"] = f"{self.n_starts} a problem; ds.maximize(f, P) may run more"
+        if self.methods:
+            used = Counter(self.methods.get(i, self.method) for i in range(len(self)))
+            rows["methods"] = ", ".join(f"{count} {name}" for name, count in used.most_common())
+        if self.n_starts is not None and self.n_starts > 1:
+            more = "; ds.maximize(f, P) may run more" if self.method == "multi-start" else ""
+            rows["starts"] = f"{self.n_starts} a problem{more}"
         rows |= {
             f"problem {i}": message.removeprefix(f"problem {i}: ") for i, message in list(self.messages.items())[:5]
         }
@@ -188,7 +201,7 @@ def names_of(status: NDArray[np.object_]) -> np.ndarray:
     return names
 
 
-def unsolved_stack(count: int, n: int, max_iter: int | None, method: str, n_starts: int = 1) -> StackedResult:
+def unsolved_stack(count: int, n: int, max_iter: int | None, method: str, n_starts: int | None = 1) -> StackedResult:
     """The answers of a batch that was interrupted before it began; with traces unless ``max_iter`` is None."""
     traces = (None, None) if max_iter is None else np.full((2, count, max_iter + 1), np.nan)
     return StackedResult(
@@ -203,7 +216,8 @@ def put_rows(answers: StackedResult, first: int, part: StackedResult) -> None:
     for name in (*part.numeric(), "status"):
         if getattr(answers, name) is not None:
             getattr(answers, name)[rows] = getattr(part, name)
-    answers.messages.update((first + i, text) for i, text in part.messages.items())
+    for texts, more in ((answers.messages, part.messages), (answers.methods, part.methods)):
+        texts.update((first + i, text) for i, text in more.items())
 
 
 def pack(answers: StackedResult) -> dict[str, np.ndarray]:
@@ -211,7 +225,8 @@ def pack(answers: StackedResult) -> dict[str, np.ndarray]:
     arrays = {name: getattr(answers, name) for name in answers.numeric() if getattr(answers, name) is not None}
     # As numbers of the members their order would be part of the format.
     arrays["status"] = answers.status_names()
-    rest = {"messages": list(answers.messages.items()), "method": answers.method, "n_starts": answers.n_starts}
+    rest = {name: getattr(answers, name) for name in ("method", "n_starts")}
+    rest |= {name: list(getattr(answers, name).items()) for name in ("messages", "methods")}
     return arrays | {"rest": np.frombuffer(json.dumps(rest).encode(), np.uint8)}
 
 
@@ -219,7 +234,6 @@ def unpack(arrays: dict[str, Any]) -> StackedResult:
     """The `StackedResult` that `pack` was given, with a time of 0."""
     rest = json.loads(arrays.pop("rest").tobytes().decode())
     arrays["status"] = np.array([Status[name] for name in arrays["status"].tolist()], object)
-    messages = {int(i): str(text) for i, text in rest["messages"]}
-    return StackedResult(
-        **arrays, messages=messages, method=str(rest["method"]), time=0.0, n_starts=int(rest["n_starts"])
-    )
+    texts = {name: {int(i): str(text) for i, text in rest[name]} for name in ("messages", "methods")}
+    n_starts = None if rest["n_starts"] is None else int(rest["n_starts"])
+    return StackedResult(**arrays, **texts, method=str(rest["method"]), time=0.0, n_starts=n_starts)

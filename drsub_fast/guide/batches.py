@@ -19,8 +19,10 @@ Other functions and sets go by their names, with the arguments of their construc
 >>> r.value.shape
 (10,)
 
-A stack and single solves give the same answers. The answer does not depend on the number of threads (``n_jobs``), to
-the last bit. A problem with bad data gets a status and a message, and the others go on.
+A stack and single solves by one method give the same answers. The default of a stack, "multi-start", runs in one
+compiled loop with a fixed number of starts; ``method="auto"`` is that of `maximize`, problem by problem. The answer
+does not depend on the number of threads (``n_jobs``), to the last bit. A problem with bad data gets a status and a
+message, and the others go on.
 
 **Mixed problems.** `drsub_fast.maximize_many` takes any iterable of pairs (f, P); `drsub_fast.maximize_iter` hands out
 results as they come:

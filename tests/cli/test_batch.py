@@ -388,10 +388,10 @@ def test_options_are_those_of_solve(tmp_path):
 def test_whatever_one_file_does_is_its_own_failure(tmp_path, monkeypatch):
     write_folder(tmp_path / "problems", stack())
 
-    def read(path, read=batch.read_problem):
+    def read(path, read=batch.read_problem, **options):
         if path.name in failures:
             raise failures[path.name]
-        return read(path)
+        return read(path, **options)
 
     failures = {"p00.npz": MemoryError(), "p03.npz": ZeroDivisionError("by zero"), "p11.npz": PermissionError("no")}
     monkeypatch.setattr(batch, "read_problem", read)
