@@ -5,7 +5,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import scipy
@@ -19,7 +19,7 @@ from drsub_fast.problems.probing import probe
 from drsub_fast.problems.standard_form import set_of_rows
 from drsub_fast.result import Status
 from drsub_fast.sets.rows import ScipyBounds, bounds_from_scipy, rows_from_scipy
-from drsub_fast.solvers.record import MethodName
+from drsub_fast.solvers.record import Method, MethodName
 
 #: SciPy's status numbers: 0 is success, 1 the limit of iterations, 99 a callback that stopped the run. A run in which
 #: rounding lets the value rise no further has what ``ftol`` asks for.
@@ -181,7 +181,7 @@ def _largest_violation(x, lower, upper, linear, probed):
 class ScipyMethod:
     """What `scipy_method` returns: a method of this package as `scipy.optimize.minimize` calls it."""
 
-    method: str
+    method: MethodName | Method
 
     def __call__(
         self,
@@ -213,8 +213,11 @@ class ScipyMethod:
         linear, probed = _constraints(constraints, x0, lower, upper)
         A, row_lower, row_upper = rows_from_scipy(linear, x0.size)
         P, reasons = set_of_rows(A, row_lower, row_upper, lower, upper)
-        if reasons and method != "auto" and "down-closed" in METHODS[method].needs:
-            raise UnsupportedError(f"{method} needs a down-closed set, which this one is not: {first_few(reasons)}")
+        record = method if isinstance(method, Method) else METHODS.get(method)
+        if reasons and record is not None and "down-closed" in record.needs:
+            raise UnsupportedError(
+                f"{record.name} needs a down-closed set, which this one is not: {first_few(reasons)}"
+            )
         # The rows may imply upper bounds that were not given.
         upper = np.minimum(upper, lower + P.upper)
         known = options_of(method)
@@ -232,7 +235,7 @@ class ScipyMethod:
         if callback is not None:
             options["callback"] = _as_callback(callback, minimized)
         f = CallableObjective(minimized, x0.size)
-        result = maximize(f, P, method=cast(MethodName, method), **({"bound": "cheap"} | options))
+        result = maximize(f, P, method=method, **({"bound": "cheap"} | options))
         if jac is None and differences is None:
             result = replace(result, note=f"{result.note}; {_DROPPED}" if result.note else _DROPPED)
         return self._result(result, minimized, lower, upper, linear, probed, disp)
@@ -260,16 +263,16 @@ class ScipyMethod:
         )  # fmt: skip
 
     def __str__(self) -> str:
-        return f"scipy_method({self.method!r})"
+        return f"scipy_method({getattr(self.method, 'name', self.method)!r})"
 
 
-def scipy_method(method: str = "auto") -> Callable[..., Any]:
+def scipy_method(method: MethodName | Method = "auto") -> Callable[..., Any]:
     """A method of this package for ``scipy.optimize.minimize(.., method=..)``.
 
     Parameters
     ----------
-    method : str
-        As in `maximize`.
+    method : str or Method
+        As in `maximize`, except "global-maximum", which proves for quadratics and softmax extensions only.
 
     Returns
     -------
@@ -296,8 +299,8 @@ def scipy_method(method: str = "auto") -> Callable[..., Any]:
     Raises
     ------
     UnsupportedError
-        When called: for constraints that are not linear, or a method that needs a down-closed set where the
-        constraints are not; the message has the reasons.
+        For "global-maximum"; when called, for constraints that are not linear, or a method that needs a down-closed
+        set where the constraints are not; the message has the reasons.
     ValueError, TypeError
         When called: for a variable that neither bounds nor rows bound, or an option that the method does not have.
 
@@ -313,4 +316,11 @@ def scipy_method(method: str = "auto") -> Callable[..., Any]:
     >>> round(r.fun, 2), r.success
     (-0.39, True)
     """
-    return ScipyMethod(one_of(method, "method", ("auto", *METHODS)))
+    if method == "global-maximum":
+        raise UnsupportedError(
+            "global-maximum proves for quadratics and softmax extensions, and SciPy hands on a function: call "
+            "drsub_fast.global_maximum(f, P)"
+        )
+    if not isinstance(method, Method):
+        one_of(method, "method", ("auto", *METHODS))
+    return ScipyMethod(method)

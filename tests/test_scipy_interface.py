@@ -238,3 +238,19 @@ def test_complex_steps_are_asked_for_by_an_option():
     with pytest.raises(ValueError, match="unknown differences '3-point'"):
         minimize(fun, [0.0, 0.0], options={"differences": "3-point"}, **given)
     assert "differences" not in minimize(fun, [0.0, 0.0], jac=lambda x: -0.5 / np.sqrt(1.0 + x), **given).message
+
+
+def test_a_record_is_a_method_and_the_method_with_proof_is_refused_by_name():
+    with pytest.raises(ds.UnsupportedError, match=r"call drsub_fast\.global_maximum"):
+        ds.scipy_method("global-maximum")
+    with pytest.raises(ValueError, match="unknown method 'steepest'"):
+        ds.scipy_method("steepest")
+    answers = [
+        scipy.optimize.minimize(
+            lambda x: 0.5 * x @ x - x.sum(), np.zeros(2), jac=lambda x: x - 1.0, bounds=[(0, 1)] * 2,
+            method=ds.scipy_method(method),
+        )
+        for method in ("frank-wolfe", ds.METHODS["frank-wolfe"])
+    ]  # fmt: skip
+    assert np.array_equal(answers[0].x, answers[1].x)
+    assert str(ds.scipy_method(ds.METHODS["frank-wolfe"])) == "scipy_method('frank-wolfe')"

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_number_or_vector, as_vector, one_of, require_at_least
-from drsub_fast._kinds import OBJECTIVES, TEXT, array, register_kind
+from drsub_fast._kinds import LARGEST, OBJECTIVES, TEXT, array, register_kind, within
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.parts import split
+from drsub_fast.engine.stack import row_of
 from drsub_fast.objectives.base import Objective, register_objective
 
 #: The functions phi, by their places.
@@ -90,7 +91,23 @@ def _evaluate(params, work, x):
     return value
 
 
-register_objective(FeatureParams, objective_size=_size, objective_carve=_carve, evaluate=_evaluate)
+@kernel
+def _is_nonnegative(params, work, upper):
+    return True
+
+
+@kernel(memory=True)
+def _problem_at(stack, i):
+    W, weights, caps = stack.W, stack.weights, stack.caps
+    return FeatureParams(
+        stack.n, W[row_of(W, i)], weights[row_of(weights, i)], caps[row_of(caps, i)], stack.shape
+    )  # fmt: skip
+
+
+register_objective(
+    FeatureParams, objective_size=_size, objective_carve=_carve, evaluate=_evaluate, is_nonnegative=_is_nonnegative,
+    problem_at=_problem_at,
+)  # fmt: skip
 
 
 class FeatureBased(Objective):
@@ -183,8 +200,20 @@ def _feature_based(
     return FeatureBased(W, concave, feature_weights, cap)
 
 
+def _stack(W, concave="sqrt", feature_weights=None, cap=None):
+    # A square root has no gradient at 0, where the loop of a stack begins.
+    if concave not in ("log", "min") or (cap is None) == (concave == "min") or not W.size:
+        return None
+    d = W.shape[2]
+    weights = np.ones((1, d)) if feature_weights is None else feature_weights
+    caps = np.zeros((1, d)) if cap is None else np.ascontiguousarray(np.broadcast_to(cap, (len(cap), d)))
+    accepted = within(W, 0.0, LARGEST) & within(weights, 0.0, LARGEST) & within(caps, 0.0, LARGEST)
+    return FeatureParams(W.shape[1], W, weights, caps, SHAPES.index(concave)), accepted
+
+
 register_kind(
-    OBJECTIVES, "feature-based", _feature_based, of=FeatureBased, label="FeatureBased", W=array("n d"), concave=TEXT,
-    feature_weights=array("d"), cap=array("d", may_be_number=True), about="sum_j w_j phi((W'x)_j): sqrt, log, min",
+    OBJECTIVES, "feature-based", _feature_based, of=FeatureBased, label="FeatureBased", stack=_stack,
+    W=array("n d"), concave=TEXT, feature_weights=array("d"), cap=array("d", may_be_number=True),
+    about="sum_j w_j phi((W'x)_j): sqrt, log, min",
     example=lambda n: {"W": np.array([[3.0, 0.5], [1.5, 2.0]] * n)[:n], "concave": "log"},
 )  # fmt: skip

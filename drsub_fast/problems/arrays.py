@@ -268,7 +268,7 @@ def _kind_of(thing, kinds, what):
     kind = kind_of(thing, kinds)
     if kind is None:
         raise UnsupportedError(
-            f"{thing!r} cannot be written: a file holds arrays, not functions; the kinds of {what} are "
+            f"{thing!r} cannot be written: a file holds arrays, no functions and no sums; the kinds of {what} are "
             f"{', '.join(sorted(kinds))}"
         )
     return kind.name
