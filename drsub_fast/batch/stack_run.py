@@ -151,26 +151,26 @@ class Batch:
 
     def _phase(self):
         """(options of the compiled loop by tol and max_iter, its workspace), or None to solve one by one."""
-        problems, options = self.problems, self.options
-        if self.method not in METHODS or not _OF_LOOPS.issuperset(
-            options
-        ):  # no loop looks at the clock, or asks for more
-            return None
+        problems, sample, options = self.problems, self.problems.sample, self.options
+        if self.method not in METHODS or not _OF_LOOPS.issuperset(options):
+            return None  # no loop looks at the clock, or asks for more
         solver = METHODS[options.get("subroutine", self.method)]
         if not takes_step_size(solver) and {"step_size", "curvature"} & set(options):
             return None
         if options.get("step_size", "open-loop") not in STEP_SIZES:
             return None
-        if not problems.has_stacks() or (isinstance(problems.sample[1], Polytope) and options["lmo"] == "highs"):
+        if sample is None or not problems.has_stacks():
+            return None
+        if isinstance(sample[1], Polytope) and options["lmo"] == "highs":
             return None
         if METHODS[self.method].many_starts:
-            local = local_solver(*problems.sample)
+            local = local_solver(*sample)
             return (lambda tol, max_iter: local.options(tol)), local.size(problems.n)
         return None if solver.loop is None else (solver.loop, solver.workspace(problems.n))
 
     def worker(self) -> tuple[Scratch, NDArray[np.float64]] | None:
         """Workspace of one worker."""
-        if self.phase is None:
+        if self.phase is None or self.problems.sample is None:
             return None
         (f, P), n, k_max = self.problems.sample, self.problems.n, self.max_iter
         floats, integers = workspace_size(f, P, P.params("kernel"), self.phase[1])
@@ -189,26 +189,28 @@ class Batch:
             np.empty(count, np.int64), *np.empty((2, count, self.max_iter + 1)),
         ])  # fmt: skip
 
-    def option_stack(self, first: int, last: int, upper: NDArray[np.float64]) -> tuple[Any, ...]:
-        """Options of the loop for the problems first..last - 1."""
-        options = self.options
-        given = {"step_size": options["step_size"]} if "step_size" in options else {}
+    def _steps(self, first, last, upper):
+        """Options of the steps for the problems first..last - 1; the curvature is NaN where it is not known."""
+        given = {"step_size": self.options["step_size"]} if "step_size" in self.options else {}
         if given.get("step_size") == "short":
             given["curvature"] = self._curvatures(first, last, upper)
-        tol, method = as_tolerance(options.get("tol")), METHODS[self.method]
-        phase = self.phase[0](tol, self.max_iter, **given)
-        return PhasesOptions(phase, tol, method.many_starts) if method.second_phase else phase
+        return given
 
     def solve(self, worker: tuple[Scratch, NDArray[np.float64]] | None, piece: range) -> None:
         """Solves a range of problems, by the kernel and what it leaves by the ordinary solver."""
         first, last = piece.start, piece.stop
         answers = Answers(*(array[first:last] for array in self.answers))
-        if self.phase is not None:
+        if self.phase is not None and worker is not None:
             scratch, traces = worker
             objectives, sets, upper, accepted = self.problems.stacks(first, last)
             if not len(answers.trace_value):
                 answers = answers._replace(trace_value=traces[0], trace_gap=traces[1])
-            options = self.option_stack(first, last, upper)
+            steps = self._steps(first, last, upper)
+            accepted &= ~np.isnan(steps.get("curvature", 0.0))  # the ordinary solver says what is missing
+            tol, method = as_tolerance(self.options.get("tol")), METHODS[self.method]
+            options = self.phase[0](tol, self.max_iter, **steps)
+            if method.second_phase:
+                options = PhasesOptions(options, tol, method.many_starts)
             arguments = objectives, sets, upper, accepted, options, scratch, self.max_iter, answers
             self._run_kernel(arguments, last - first)
         for i in np.flatnonzero(_is_open(answers.code)):
@@ -230,14 +232,14 @@ class Batch:
         given = self.options.get("curvature")
         if given is not None:
             return np.maximum(given.rows(first, last), 1e-300)
-        bounds = np.ones(last - first)
+        bounds = np.full(last - first, np.nan)
         for i in range(first, last):
             try:
                 f, _ = self.problems.single(i)
             except (ValueError, TypeError):
                 continue  # the kernel refuses it, and the ordinary solver says why
-            bounds[i - first] = max(f.curvature_bound(upper[(i - first) % len(upper)]), 1e-300)
-        return bounds
+            bounds[i - first] = f.curvature_bound(upper[(i - first) % len(upper)])
+        return np.maximum(bounds, 1e-300)
 
     def solve_alone(self, i: int) -> None:
         """Problem i by the ordinary solver."""

@@ -341,3 +341,15 @@ def test_a_folder_that_is_no_checkpoint_and_a_broken_chunk_are_refused(tmp_path)
     (folder / "chunk-00000001.npz").write_bytes(b"PK nonsense")
     with pytest.raises(ds.CheckpointError, match="chunk-00000001"):
         solve(stack(), checkpoint=folder)
+
+
+def test_short_steps_without_a_curvature_bound_fail_alone():
+    # f of the first problem is -inf at the corner of its box, so that no bound on its curvature is known.
+    B = np.arange(8.0).reshape(4, 2)
+    L = np.stack([B @ B.T, np.eye(4)])
+    options = {"L": L, "upper": np.ones(4), "method": "frank-wolfe", "step_size": "short", "n_jobs": 1}
+    r = ds.maximize_stacked(**options)
+    assert r.status_names().tolist() == ["FAILED", "CONVERGED"]
+    assert list(r.messages) == [0]
+    assert "curvature=" in r.messages[0]
+    assert np.isfinite(ds.maximize_stacked(curvature=[2.0, 3.0], **options).value).all()
