@@ -6,6 +6,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from drsub_fast.engine import jit
 from drsub_fast.engine.alarm import call_with_alarm, call_without_alarm
 from drsub_fast.engine.clock import OutOfTime, now, until
 from drsub_fast.engine.jit import kernel
@@ -98,7 +99,8 @@ def counts(total, n):
     return 0
 
 
-def test_an_interpreted_kernel_gives_back_its_arrays():
+def test_an_interpreted_kernel_gives_back_its_arrays(monkeypatch):
+    monkeypatch.setattr(jit, "COMPILE", "never")
     total = np.zeros(1)
     interpreted = counts.choose((total, 10**9))
     interpreted.arrays = (total,)
