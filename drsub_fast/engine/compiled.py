@@ -7,6 +7,7 @@ What is private of Numba in it is listed in `drsub_fast.engine.linked`.
 import ctypes
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -110,17 +111,16 @@ class _TypeOfParts(AbstractTemplate):
             return signature(types.Tuple(views), *arguments)
 
 
-def _lengths(context: Any, builder: Any, shape: Any, shape_type: Any) -> list[Any]:
+def _lengths(context, builder, shape, shape_type):
     """The numbers of a shape, as sizes of arrays."""
-    pairs: Any = [(shape, shape_type)]
-    if isinstance(shape_type, types.BaseTuple):
-        dimensions: Any = shape_type
-        pairs = zip(cgutils.unpack_tuple(builder, shape), dimensions, strict=True)
+    pairs = [(shape, shape_type)]
+    if isinstance(shape_type, (types.UniTuple, types.Tuple)):
+        pairs = list(zip(cgutils.unpack_tuple(builder, shape), shape_type, strict=True))
     return [context.cast(builder, value, integer, types.intp) for value, integer in pairs]
 
 
 @lower_builtin(split, types.Array, types.VarArg(types.Any))
-def _parts(context: Any, builder: Any, called: Any, values: Any) -> Any:
+def _parts(context, builder, called, values):
     given = make_array(called.args[0])(context, builder, values[0])
     start = context.get_constant(types.intp, 0)
     itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(called.args[0].dtype)))
@@ -160,10 +160,14 @@ def _prefetch(typingctx, array, place):
     return types.void(array, place), codegen
 
 
+#: As kernels call it, without the typing context.
+_prefetched: Callable[..., None] = _prefetch
+
+
 @overload(prefetch)
 def _prefetch_in_kernels(array, place):
     def compiled(array, place):
-        _prefetch(array, place)  # type: ignore[call-arg]  # Numba passes the typing context
+        _prefetched(array, place)
 
     return compiled
 
@@ -213,7 +217,7 @@ def cell_of(name: str, kernel: Kernel, signature: Signature) -> Cell:
     return CELLS[name]
 
 
-def call_by_cell(context: Any, builder: Any, arguments: Signature, values: Any, name: str) -> Any:
+def call_by_cell(context, builder, arguments, values, name):
     """Code that calls what the cell of a name holds."""
     convention, integer = context.call_conv, ir.IntType(64)
     place = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), []), f"{name}.cell")

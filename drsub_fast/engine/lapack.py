@@ -9,29 +9,27 @@ Each routine is a Python function on SciPy's wrappers with a compiled twin in `d
 that kernels also run as plain Python. Both overwrite the same arguments.
 """
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import blas, lapack
 
 
-def potrf(A: Any, n: int) -> Any:
+def potrf(A, n):
     """Cholesky factor of A[:n, :n], reading and overwriting its lower triangle."""
     factor, info = lapack.dpotrf(A[:n, :n].T, lower=0, clean=0)
     A[:n, :n] = factor.T
     return info
 
 
-def trsm(C: Any, n: int, B: Any, m: int) -> None:
+def trsm(C, n, B, m):
     """B[:n, :m] becomes C^-1 B for the lower triangle C[:n, :n]."""
     B[:n, :m] = blas.dtrsm(1.0, C[:n, :n].T, B[:n, :m].T, side=1, lower=0).T
 
 
-def gemm(scale: Any, A: Any, m: int, B: Any, n: int, k: Any, C: Any) -> None:
+def gemm(scale, A, m, B, n, k, C):
     """C[:m, :n] += scale * A[:k, :m]' B[:k, :n]."""
     C[:m, :n] += scale * (A[:k, :m].T @ B[:k, :n])
 
 
-def syrk(scale: Any, A: Any, n: int, k: Any, C: Any) -> None:
+def syrk(scale, A, n, k, C):
     """The upper triangle of C[:n, :n] += scale * A[:k, :n]' A[:k, :n]."""
     C[:n, :n] += np.triu(scale * (A[:k, :n].T @ A[:k, :n]))

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import llvmlite
@@ -351,6 +352,10 @@ class _LinkedFunction(CPUDispatcher):
         return _KernelType(self)
 
 
+#: Numba's own, which is written in C.
+_compile_for_args = attrgetter("_compile_for_args")(CPUDispatcher)
+
+
 class _StandaloneFunction(CPUDispatcher):
     """A kernel as an ordinary Numba function, which Python calls."""
 
@@ -366,7 +371,7 @@ class _StandaloneFunction(CPUDispatcher):
     def _compile_for_args(self, *arguments):
         # Numba's dispatcher comes here for types that it has no code for, and calls what it gets.
         if compiles_at_once():
-            return super()._compile_for_args(*arguments)  # type: ignore[misc]  # written in C
+            return _compile_for_args(self, *arguments)
         return self._kernel.choose(arguments)
 
 

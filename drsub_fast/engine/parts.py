@@ -6,12 +6,13 @@ missing ends, ends beyond the array. A solver loop opens some thirty parts. The 
 """
 
 import math
-from typing import Any
+
+import numpy as np
 
 
-def split(flat: Any, *shapes: Any) -> Any:
+def split(flat, *shapes):
     """Views of a flat array, one after the other: of each shape, a number of entries or (rows, columns)."""
-    parts: tuple[Any, ...] = ()
+    parts: tuple[np.ndarray, ...] = ()
     start = 0
     for shape in shapes:
         size = math.prod(shape) if isinstance(shape, tuple) else shape
@@ -20,5 +21,5 @@ def split(flat: Any, *shapes: Any) -> Any:
     return parts
 
 
-def prefetch(array: Any, place: Any) -> None:
+def prefetch(array, place):
     """Tells the processor that the entries from ``place`` on of a vector will be read soon; the place must be there."""
