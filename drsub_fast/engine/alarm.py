@@ -10,6 +10,7 @@ which a thread is slow for ever), so `call_with_alarm` waits for it where it has
 
 import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -82,7 +83,8 @@ def _forget() -> None:
 
 
 _watch, _local = _Watch(), _Local()
-os.register_at_fork(after_in_child=_forget)
+if sys.platform != "win32":  # which has no fork
+    os.register_at_fork(after_in_child=_forget)
 
 
 def call_with_alarm(function: Callable[..., Answer], *arguments: object) -> Answer:

@@ -11,11 +11,10 @@ import scipy
 
 
 def _limit_memory(n_bytes):
-    try:
+    if sys.platform != "win32":  # which has no such limit
         import resource
-    except ImportError:  # Windows has no such limit
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (n_bytes, n_bytes))
+
+        resource.setrlimit(resource.RLIMIT_AS, (n_bytes, n_bytes))
 
 
 def _parts(name, array):
