@@ -12,6 +12,7 @@
 * `upper_bound`: the best that can be proved in the time, for any pair.
 """
 
+import math
 from functools import partial
 
 import numpy as np
@@ -238,7 +239,7 @@ def upper_bound(
     require_problem(f, P)
     gap = as_real(gap, "gap", lower=0.0)
     limit = None if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
-    allowance = Allowance(operations, None if limit is None else began + limit)
+    allowance = Allowance(math.inf if operations is None else operations, None if limit is None else began + limit)
     with until(last_moment(began, limit)):
         return float(_proved(f, P, value, x, gap, allowance))
 

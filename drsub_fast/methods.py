@@ -313,10 +313,9 @@ def _bound_when_read(f, P, x, value, top, limits):
     return least_bound(top, bound)
 
 
-def _prove(result: Result, problem: tuple[Objective, FeasibleSet], time_limit: float | None, gap: float) -> Result:
+def _prove(result: Result, problem: tuple[object, object], time_limit: float | None, gap: float) -> Result:
     """`Result.prove`: the bound that is read, then `upper_bound`, then branch and bound where there is one for f."""
-    f, P = problem
-    require_problem(f, P)
+    f, P = require_problem(*problem)
     began, gap = now(), as_real(gap, "gap", lower=0.0)
     limit = None if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
     value, found, allowed = result.best_value, None, gap * abs(result.best_value)

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import socket
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -24,10 +25,8 @@ from drsub_fast.engine.interrupts import uninterrupted
 from drsub_fast.errors import CheckpointError, naming
 from drsub_fast.problems.npz import load_npz
 
-try:
+if sys.platform != "win32":  # which has no such locks
     import fcntl
-except ImportError:  # no such locks on Windows
-    fcntl = None
 
 Answers = TypeVar("Answers")
 
@@ -113,9 +112,9 @@ class Checkpoint:
         if any(index >= count for index in self.indices()):
             raise CheckpointError(f"{self.folder} is the checkpoint of a longer batch: delete it")
 
-    def store(self, index: int, problems: str, arrays: Mapping[str, np.ndarray]) -> None:
+    def store(self, index: int, problems: str, arrays: Mapping[str, Any]) -> None:
         """Writes the arrays of a finished chunk, which answers the problems of that fingerprint."""
-        marks = {_PROBLEMS: np.array(problems), _CONTENT: np.array(fingerprint(problems, arrays))}
+        marks: dict[str, Any] = {_PROBLEMS: np.array(problems), _CONTENT: np.array(fingerprint(problems, arrays))}
         _write(self.path(index), lambda file: np.savez(file, **arrays, **marks))
 
     def load(self, index: int, problems: str, unpack: Callable[[dict[str, Any]], Answers]) -> Answers | None:
@@ -182,7 +181,7 @@ def _lock(folder):
         except OSError as error:
             raise CheckpointError(f"{folder} cannot be used as the folder of a checkpoint: {error}") from None
         try:
-            if fcntl is not None:  # the lock ends with the process, and its children have none
+            if sys.platform != "win32":  # the lock ends with the process, and its children have none
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             holder = os.read(descriptor, 200).decode(errors="replace") or "another process"

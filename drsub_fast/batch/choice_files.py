@@ -6,6 +6,7 @@ candidates of a user follow each other. Features are never read as a whole.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,10 +54,9 @@ def _array_stack(arrays):
     shapes = {name: np.broadcast_to(np.zeros((), array.dtype), array.shape) for name, array in arrays.items()}
     stack = choice_stack(shapes | small)
     if "offsets" in small:
-        return stack._replace(
-            read=partial(_flat_pieces, arrays, as_offsets(small["offsets"], arrays["features"].shape[0]))
-        )
-    return stack._replace(read=partial(_padded_pieces, arrays, small))
+        offsets = as_offsets(small["offsets"], arrays["features"].shape[0])
+        return replace(stack, read=partial(_flat_pieces, arrays, offsets))
+    return replace(stack, read=partial(_padded_pieces, arrays, small))
 
 
 def _padded_pieces(arrays: dict[str, FileArray], small: dict[str, Any], size: int) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +28,7 @@ from drsub_fast.discrete.greedy import greedy_map, size_message
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.engine.interpreted import Interpreted
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
-from drsub_fast.objectives.similarity import SIMILARITIES
+from drsub_fast.objectives.similarity import SIMILARITIES, Similarity
 from drsub_fast.result import Status, ran_as
 from drsub_fast.sets.partition import PartitionMatroid
 
@@ -99,7 +99,7 @@ class Settings(NamedTuple):
     """How items are chosen: the same for all users."""
 
     size: int
-    similarity: str
+    similarity: Similarity
     gamma: float | None
     per_group: ArrayLike | None
 
@@ -114,7 +114,7 @@ def greedy_map_stacked(
     size: int,
     groups: ArrayLike | None = None,
     per_group: ArrayLike | None = None,
-    similarity: Literal["cosine", "inner", "rbf"] = "cosine",
+    similarity: Similarity = "cosine",
     gamma: float | None = None,
     executor: Executor | None = None,
     n_jobs: int | None = None,
@@ -210,7 +210,9 @@ def greedy_map_stacked(
     )
 
 
-def as_settings(stack: Stack, size: int, similarity: str, gamma: float | None, per_group: ArrayLike | None) -> Settings:
+def as_settings(
+    stack: Stack, size: int, similarity: Similarity, gamma: float | None, per_group: ArrayLike | None
+) -> Settings:
     """The settings, checked."""
     size = as_count(size, "size", lower=1)
     one_of(similarity, "similarity", SIMILARITIES)

@@ -6,7 +6,7 @@ file of a checkpoint.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Sized
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
@@ -40,7 +40,7 @@ class Failure(NamedTuple):
     message: str
 
 
-def unsolved(n: int, method: str, message: str) -> Any:
+def unsolved(n: int, method: str, message: str) -> Result:
     """The result of a problem that failed."""
     x = np.full(n, np.nan)
     return Result(
@@ -98,7 +98,7 @@ def maximize_iter(
     progress: bool = False,
     checkpoint: str | Path | None = None,
     **options: Unpack[BatchOptions],
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """Solves many problems; yields their results in order, as they come in.
 
     Parameters
@@ -133,21 +133,21 @@ def maximize_iter(
     if isinstance(problems, (str, bytes)):
         raise TypeError(f"problems must be an iterable of pairs (objective, set), got {described(problems)}")
     workers = worker_count(n_jobs) if executor is None or n_jobs is not None else workers_of(executor)
-    total = len(problems) if hasattr(problems, "__len__") else None
+    total = len(problems) if isinstance(problems, Sized) else None
     if chunk_size is None:
         chunk_size = _CHUNK_SIZE if total is None else max(1, min(_CHUNK_SIZE, total // (8 * workers)))
     chunk_size = as_count(chunk_size, "chunk_size", lower=1)
     store = None
     if checkpoint is not None:
-        checkpoint = Checkpoint(checkpoint, identified(name, options, on_error), {"chunk_size": chunk_size})
-        chunk_size, store = checkpoint.layout["chunk_size"], Store(checkpoint, pack, unpack)
+        kept = Checkpoint(checkpoint, identified(name, options, on_error), {"chunk_size": chunk_size})
+        chunk_size, store = kept.layout["chunk_size"], Store(kept, pack, unpack)
 
     def results():
-        own = ThreadPoolExecutor(workers, thread_name_prefix="drsub_fast") if executor is None else None
+        pool = executor or ThreadPoolExecutor(workers, thread_name_prefix="drsub_fast")
         task = partial(_solve_chunk, method, options, on_error, total)
         chunks = run_chunks(
-            _chunks(problems, chunk_size), task, own or executor, ahead=AHEAD * workers, store=store,
-            finish_begun=own is not None,
+            _chunks(problems, chunk_size), task, pool, ahead=AHEAD * workers, store=store,
+            finish_begun=executor is None,
         )  # fmt: skip
         try:
             with progress_bar(progress, total) as bar, one_blas_thread(), closing(chunks):
@@ -155,8 +155,8 @@ def maximize_iter(
                     yield from solved
                     bar(len(solved))
         finally:
-            if own is not None:
-                own.shutdown()
+            if executor is None:
+                pool.shutdown()
             if store is not None:
                 store.checkpoint.close()
 
@@ -245,6 +245,6 @@ def maximize_many(
             for result in iterator:
                 results.append(result)
     except KeyboardInterrupt:
-        total = f" of {len(problems)}" if hasattr(problems, "__len__") else ""
+        total = f" of {len(problems)}" if isinstance(problems, Sized) else ""
         logger.warning("the batch was interrupted: %d%s results are returned", len(results), total)
     return results

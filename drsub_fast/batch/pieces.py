@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,8 @@ HELD, SENT = 1 << 24, 1 << 23
 PIECES, PIECES_OF_WORKER = 64, 8
 
 
-class Stack(NamedTuple):
+@dataclass(frozen=True)
+class Stack:
     """Stacked problems, wherever their arrays are.
 
     Attributes

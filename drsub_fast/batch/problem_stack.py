@@ -9,7 +9,17 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_numbers, one_of
-from drsub_fast._kinds import EXTENSIONS, LARGEST, OBJECTIVES, SETS, implied_kind, implied_objective, required, within
+from drsub_fast._kinds import (
+    EXTENSIONS,
+    LARGEST,
+    OBJECTIVES,
+    SETS,
+    Argument,
+    implied_kind,
+    implied_objective,
+    required,
+    within,
+)
 from drsub_fast.objectives.base import Objective
 from drsub_fast.problems.arrays import named_kind, renamed, vocabulary
 from drsub_fast.sets.base import FeasibleSet
@@ -52,18 +62,17 @@ def arguments_of_stack(arrays: Mapping[str, Any], require_dr: bool = True) -> di
     The file says objective and set as one of a single problem does. It holds a stack if an array has one axis more
     than for one problem. ``require_dr`` is that of `read_problem`.
     """
-    known, texts = {}, {}
+    known: dict[str, Argument] = {}
+    texts: dict[str, str] = {}
     try:
         arrays = renamed(arrays)
         for kinds, what in ((OBJECTIVES, "objective"), (SETS, "set"), (EXTENSIONS, "extension")):
             if (name := named_kind(arrays, what, kinds)) is not None:
                 texts[what] = name
-        kind = texts.get("objective") or implied_objective(arrays)
-        known |= OBJECTIVES[kind].arguments
+        known |= OBJECTIVES[texts.get("objective") or implied_objective(arrays) or ""].arguments
         if "extension" in known:
             known |= EXTENSIONS[texts["extension"]].arguments
-        kind = texts.get("set") or implied_kind(SETS, set(arrays) - set(known))
-        known |= SETS[kind].arguments
+        known |= SETS[texts.get("set") or implied_kind(SETS, set(arrays) - set(known)) or ""].arguments
     except (ValueError, TypeError, KeyError):
         return None  # its reader says why
     if not any(name in known and array.ndim > len(known[name].axes) for name, array in arrays.items()):
@@ -231,7 +240,7 @@ class ProblemStack:
         """(objectives, sets, upper, accepted) of the problems first..last - 1."""
         objectives, valid = self.objective.rows(first, last)
         sets, upper, feasible = self.set.rows(first, last)
-        if self.sample[0].unit_box:
+        if self.sample is not None and self.sample[0].unit_box:
             upper = np.minimum(upper, 1.0)
         accepted = valid & feasible & within(upper, 0.0, LARGEST)
         return objectives, sets, upper, np.array(np.broadcast_to(accepted, last - first))

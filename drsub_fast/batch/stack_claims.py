@@ -10,6 +10,7 @@ from drsub_fast.claims.gate import claims, guarantee
 from drsub_fast.methods import METHODS, maximize, options_of
 from drsub_fast.result import Guarantee, Status
 from drsub_fast.solvers.domain import solver_upper
+from drsub_fast.solvers.record import MethodName
 
 
 @dataclass
@@ -20,7 +21,7 @@ class Claims:
     """
 
     problems: ProblemStack
-    method: str
+    method: MethodName
     options: dict[str, Any]
     known: dict[int, Guarantee] = field(default_factory=dict)
 
@@ -38,8 +39,7 @@ class Claims:
             return promise
         f, P = self.problems.single(i)
         upper = solver_upper(f, P)
-        known = promise is not None and P.is_down_closed and guarantee(f, P, upper, promise).holds is True
-        if not known:
+        if promise is None or not P.is_down_closed or guarantee(f, P, upper, promise).holds is not True:
             # What the values on the way say against the premise is known to a single solve only.
             return maximize(f, P, method=self.method, bound="cheap", **self.single_options(i)).guarantee
         return claims(f, P, upper, promise, status, n_iter, np.empty(0), value, np.inf)[0]

@@ -97,7 +97,7 @@ class FileArray:
             stream, *_ = self._open(opened)
             for shape in shapes:
                 array = np.empty(shape, self.dtype)
-                self._fill(stream, memoryview(array.reshape(-1).view(np.uint8)))
+                self._fill(stream, array.reshape(-1).view(np.uint8).data)
                 yield array
 
     def _fill(self, stream, buffer):

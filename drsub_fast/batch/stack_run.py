@@ -29,7 +29,7 @@ from drsub_fast.result import Status
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.frank_wolfe import STEP_SIZES
 from drsub_fast.solvers.multi_start import local_solver, start_costs
-from drsub_fast.solvers.record import Method
+from drsub_fast.solvers.record import Method, MethodName
 from drsub_fast.solvers.run import STATUS_OF, workspace_size
 from drsub_fast.solvers.starts import Starts
 from drsub_fast.solvers.state import as_tolerance
@@ -68,7 +68,7 @@ def most_steps(method: str, n: int, options: dict[str, Any]) -> int:
     if "max_iter" in options:
         return options["max_iter"]
     defaults = [record.default("max_iter") for record in METHODS.values() if "max_iter" in record.options]
-    return max(n if steps is None else steps for steps in defaults)
+    return max(steps if isinstance(steps, int) else n for steps in defaults)
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Batch:
     """
 
     problems: ProblemStack
-    method: str
+    method: MethodName
     options: dict[str, Any]
     on_error: str
     max_iter: int
@@ -127,7 +127,13 @@ class Batch:
     methods: dict[int, str]
 
     def __init__(
-        self, first: int, problems: ProblemStack, method: str, options: dict[str, Any], on_error: str, trace: bool
+        self,
+        first: int,
+        problems: ProblemStack,
+        method: MethodName,
+        options: dict[str, Any],
+        on_error: str,
+        trace: bool,
     ) -> None:
         self.first, self.problems, self.method = first, problems, method
         self.options, self.on_error = options, on_error
@@ -179,10 +185,10 @@ class Batch:
 
     def _starts(self):
         """Room for the starts of one problem, the last of which is a second phase; none for methods without one."""
-        n, method = self.problems.n, METHODS[self.method]
-        costs = np.zeros((self.n_starts + 1 if method.second_phase else 0, n))
+        n, method, n_starts = self.problems.n, METHODS[self.method], self.n_starts or 1
+        costs = np.zeros((n_starts + 1 if method.second_phase else 0, n))
         if method.many_starts:
-            costs[:-1] = start_costs(n, self.n_starts, self.options["seed"])
+            costs[:-1] = start_costs(n, n_starts, self.options["seed"])
         count = len(costs)
         return Starts._make([
             costs, np.empty((count, n)), *np.empty((2, count)), np.empty((count, 2), np.int64),

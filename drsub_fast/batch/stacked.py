@@ -54,7 +54,7 @@ def _checked_options(method, n, settings, curvature):
     subroutine = one_of(settings["subroutine"], "subroutine", subroutines())
     given, takes, n_starts = _given(settings, curvature), options_of(method, subroutine), settings["n_starts"]
     check_options(given, takes, f"method {method!r}")
-    options = {"lmo": one_of(settings["lmo"], "lmo", ORACLES), "seed": as_seed(settings["seed"])}
+    options: dict[str, Any] = {"lmo": one_of(settings["lmo"], "lmo", ORACLES), "seed": as_seed(settings["seed"])}
     if settings["time_limit"] is not None:
         options["time_limit"] = as_real(settings["time_limit"], "time_limit", lower=0.0)
     if n_starts is not None and as_count(n_starts, "n_starts", lower=1) > 1 and "n_starts" not in takes:
@@ -191,8 +191,8 @@ def maximize_stacked(
     arrays = {name: data for name, data in (arrays | {"curvature": curvature}).items() if data is not None}
     arrays = {name: data for name, data in arrays.items() if name not in settings["more"]}
     checked = _checked(settings, arrays)
-    problems, method, options, *_ = checked
-    settings["method"] = method
+    problems, name, options, *_ = checked
+    settings["method"] = name
     if not problems.count or (executor is None and checkpoint is None):
         batch = Batch(0, *checked)
         return _solve(batch, worker_count(n_jobs), progress, began).with_claims(batch.claims)
@@ -201,8 +201,8 @@ def maximize_stacked(
     stack = stack_in_memory(
         shared | problems.options, {argument.name: argument.data for argument in arguments if not argument.shared}
     )
-    max_iter = most_steps(method, problems.n, options) if trace else None
-    answers = unsolved_stack(stack.count, problems.n, max_iter, method, starts_of(method, options))
+    max_iter = most_steps(name, problems.n, options) if trace else None
+    answers = unsolved_stack(stack.count, problems.n, max_iter, name, starts_of(name, options))
     first, compiled = 0, None
     with (
         progress_bar(progress, stack.count) as bar,
@@ -218,7 +218,7 @@ def maximize_stacked(
             logger.info("the batch was interrupted")
     answers.messages.update((i, f"problem {i}: {Status.INTERRUPTED.value}") for i in range(first, stack.count))
     answers = replace(answers, time=time.perf_counter() - began, compiled=compiled)
-    return answers.with_claims(Claims(problems, method, options))
+    return answers.with_claims(Claims(problems, name, options))
 
 
 def _options_among(arrays, method, subroutine):
@@ -306,9 +306,9 @@ def _solve(batch, n_jobs, progress, began):
         raise type(error)(f"problem {i}: {error}") from error
     batch.close()
     answers = batch.answers
-    traces = (answers.trace_value, answers.trace_gap) if len(answers.trace_value) else (None, None)
+    values, gaps = (answers.trace_value, answers.trace_gap) if len(answers.trace_value) else (None, None)
     return StackedResult(
         answers.x, answers.value, answers.fw_gap, answers.upper_bound, batch.statuses(), answers.n_iter,
-        answers.n_lmo, batch.messages, batch.method, time.perf_counter() - began, *traces,
+        answers.n_lmo, batch.messages, batch.method, time.perf_counter() - began, values, gaps,
         batch.n_starts, batch.compiled, batch.methods,
     )  # fmt: skip

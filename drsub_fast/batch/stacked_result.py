@@ -1,11 +1,11 @@
 """Answers of a stack of problems, as stacked arrays."""
 
 import json
-from collections import Counter, namedtuple
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,25 @@ from drsub_fast._records import Record, as_html, as_text, count_of
 from drsub_fast.result import Guarantee, Status, ran_as
 
 
-class Answer(namedtuple("Answer", "x value fw_gap upper_bound status n_iter n_lmo message")):
+class _Row(NamedTuple):
+    """One problem's entries of a `StackedResult`."""
+
+    x: NDArray[np.float64]
+    value: float
+    fw_gap: float
+    upper_bound: float
+    status: Status
+    n_iter: int
+    n_lmo: int
+    message: str
+
+
+class Answer(_Row):
     """The answer to one problem, with its ``method``, and its ``guarantee``, which is made when it is first read."""
 
     method: str
+
+    _claim: Callable[[], Guarantee]
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -106,7 +121,7 @@ class StackedResult(Record):
     def _claim(self, i):
         if "guarantee" in vars(self):
             return self.guarantee[i]
-        return self._claims(i, self.status[i], int(self.n_iter[i]), float(self.value[i]))
+        return vars(self)["_claims"](i, self.status[i], int(self.n_iter[i]), float(self.value[i]))
 
     @cached_property
     def guarantee(self) -> NDArray[Any]:
@@ -143,12 +158,12 @@ class StackedResult(Record):
         return names_of(self.status)
 
     def __getitem__(self, index: Any) -> Any:
-        rows = [getattr(self, name)[index] for name in self._ROWS]
+        rows = {name: getattr(self, name)[index] for name in self._ROWS}
         if np.ndim(index) == 0 and not isinstance(index, slice):
             position = range(len(self))[index]
             method = self.methods.get(position, self.method)
-            message = self.messages.get(position) or f"{method}: {rows[4].value}"
-            answer = Answer(rows[0], *map(float, rows[1:4]), rows[4], *map(int, rows[5:]), message)
+            rows |= {name: rows[name].item() for name in self._ROWS if name not in ("x", "status")}
+            answer = Answer(**rows, message=self.messages.get(position) or f"{method}: {rows['status'].value}")
             answer.method, answer._claim = method, partial(self._claim, position)
             return answer
         positions = np.arange(len(self))[index]
@@ -156,8 +171,9 @@ class StackedResult(Record):
             {new: texts[old] for new, old in enumerate(positions.tolist()) if old in texts}
             for texts in (self.messages, self.methods)
         )
-        traces = [None if trace is None else trace[index] for trace in (self.trace_value, self.trace_fw_gap)]
-        part = StackedResult(*rows, messages, self.method, self.time, *traces, self.n_starts, self.compiled, methods)
+        traces = {name: getattr(self, name) for name in ("trace_value", "trace_fw_gap")}
+        rows |= {name: None if trace is None else trace[index] for name, trace in traces.items()}
+        part = replace(self, messages=messages, methods=methods, **rows)
         return part.with_claims(lambda i, *_: self._claim(int(positions[i])))
 
     def _table(self):
@@ -203,10 +219,12 @@ def names_of(status: NDArray[np.object_]) -> np.ndarray:
 
 def unsolved_stack(count: int, n: int, max_iter: int | None, method: str, n_starts: int | None = 1) -> StackedResult:
     """The answers of a batch that was interrupted before it began; with traces unless ``max_iter`` is None."""
-    traces = (None, None) if max_iter is None else np.full((2, count, max_iter + 1), np.nan)
+    value, fw_gap, upper_bound = np.full((3, count), np.nan)
+    n_iter, n_lmo = np.zeros((2, count), np.int64)
+    values, gaps = (None, None) if max_iter is None else np.full((2, count, max_iter + 1), np.nan)
     return StackedResult(
-        np.full((count, n), np.nan), *np.full((3, count), np.nan), np.full(count, Status.INTERRUPTED, object),
-        *np.zeros((2, count), np.int64), {}, method, 0.0, *traces, n_starts,
+        np.full((count, n), np.nan), value, fw_gap, upper_bound, np.full(count, Status.INTERRUPTED, object),
+        n_iter, n_lmo, {}, method, 0.0, values, gaps, n_starts,
     )  # fmt: skip
 
 
@@ -234,6 +252,6 @@ def unpack(arrays: dict[str, Any]) -> StackedResult:
     """The `StackedResult` that `pack` was given, with a time of 0."""
     rest = json.loads(arrays.pop("rest").tobytes().decode())
     arrays["status"] = np.array([Status[name] for name in arrays["status"].tolist()], object)
-    texts = {name: {int(i): str(text) for i, text in rest[name]} for name in ("messages", "methods")}
+    arrays |= {name: {int(i): str(text) for i, text in rest[name]} for name in ("messages", "methods")}
     n_starts = None if rest["n_starts"] is None else int(rest["n_starts"])
-    return StackedResult(**arrays, **texts, method=str(rest["method"]), time=0.0, n_starts=n_starts)
+    return StackedResult(**arrays, method=str(rest["method"]), time=0.0, n_starts=n_starts)

@@ -95,7 +95,9 @@ class _Chunk:
 
     def __init__(self, index, problems):
         self.index, self.problems = index, problems
-        self.results, self.future, self.kept, self.is_out = None, None, None, False
+        self.results, self.is_out = None, False
+        self.future: Future | None = None
+        self.kept: Future | None = None
 
     def collect(self, writer):
         """Takes the results of a finished future, and has them kept."""
@@ -207,14 +209,15 @@ def run_chunks(
         while True:
             while not exhausted and len(pending) < limit:
                 index, chunk = next(source, (count, None))
-                exhausted = chunk is None
-                if not exhausted:
+                if chunk is None:
+                    exhausted = True
+                else:
                     begin(index, *chunk)
                     count += 1
             if not pending:
                 break
             if pending[0].results is None:
-                wait_for([chunk.future for chunk in pending if chunk.results is None], at_least=1)
+                wait_for([chunk.future for chunk in pending if chunk.results is None and chunk.future], at_least=1)
                 for chunk in pending:
                     chunk.collect(writer)
             yield from _finished(pending, exhausted or len(pending) == limit)
@@ -224,7 +227,7 @@ def run_chunks(
         yield from _finished(pending, True)
         raise
     finally:
-        begun = [chunk.future for chunk in pending if chunk.cancel()]
+        begun = [chunk.future for chunk in pending if chunk.cancel() and chunk.future]
         if finish_begun:
             wait_for(begun)
         try:

@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int | str | None:
     is_ampl = "-AMPL" in argv[1:]
     name = "ampl" if is_ampl else argv[0] if argv and argv[0] in SUBCOMMANDS else None
     # The modules of the other subcommands are not imported: they take seconds.
-    module = importlib.import_module(f"drsub_fast.cli.{name}") if name else None
+    module = importlib.import_module(f"drsub_fast.cli.{name}" if name else "drsub_fast.cli")
     try:
         args = argv if is_ampl else _parser(name, module).parse_args(argv)
     except SystemExit as stop:

@@ -142,7 +142,8 @@ def _run_synthetic(args, families):
     methods = synthetic.method_options(names)
     global_optimum = not args.quick if args.global_optimum is None else args.global_optimum
     count = len(PAPER_ROWS) * repeats * len(sizes)
-    began, interrupted, rows = time.perf_counter(), False, {family: [] for family in families}
+    began, interrupted = time.perf_counter(), False
+    rows: dict[str, list[synthetic.Row]] = {family: [] for family in families}
     paths = {family: args.out / f"{family}.csv" for family in families}
     runs = synthetic.run_families(families, repeats, sizes, methods, global_optimum, args.jobs)
     with ExitStack() as stack, tqdm(total=count * len(families), unit="instance", disable=None, leave=False) as bar:

@@ -71,8 +71,8 @@ def compile_stacks(objective: str, feasible_set: str, methods: Sequence[str]) ->
         for method in methods:
             with suppress(UnsupportedError):
                 maximize_stacked(
-                    objective=objective, set=feasible_set, method=method, max_iter=3, n_jobs=1, **_options(method),
-                    **arrays,
+                    objective=objective, set=feasible_set, method=METHODS[method], max_iter=3, n_jobs=1,
+                    **_options(method), **arrays,
                 )  # fmt: skip
     return 0
 

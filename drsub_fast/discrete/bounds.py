@@ -25,7 +25,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast.discrete.packing import Packing
 from drsub_fast.engine.threads import one_blas_thread
@@ -67,7 +67,7 @@ def log_det_bound(
 
 
 def _least_bound(kernel, family, size, start, k, P):
-    bounds = [hadamard_bound(kernel, family, size)]
+    bounds = [hadamard_bound(kernel.diagonal, family, size)]
     B = _factor(kernel)
     if B is not None and not family.allowed.all():
         B = np.where(family.allowed[:, None], B, 0.0)
@@ -78,11 +78,11 @@ def _least_bound(kernel, family, size, start, k, P):
     return float(min(bounds))
 
 
-def hadamard_bound(kernel: ItemKernel, family: Packing, size: int | None = None) -> float:
-    """Hadamard's bound; the constraint counts where no size is given."""
+def hadamard_bound(diagonal: NDArray[np.float64], family: Packing, size: int | None = None) -> float:
+    """Hadamard's bound from the L_ii; the constraint counts where no size is given."""
     k = family.most if size is None else size
-    diagonal = np.where(family.allowed, kernel.diagonal, 0.0)
-    largest = np.partition(diagonal, kernel.n - k)[kernel.n - k :] if 0 < k < kernel.n else diagonal[:k]
+    n, diagonal = diagonal.size, np.where(family.allowed, diagonal, 0.0)
+    largest = np.partition(diagonal, n - k)[n - k :] if 0 < k < n else diagonal[:k]
     by_count = float(_logs(largest, size).sum())
     if family.is_count or size is not None or family.P is None:
         return by_count
@@ -101,7 +101,7 @@ def _factor(kernel):
     if min(kernel.n, kernel.rank) > _FACTOR_UP_TO:
         return None
     B = kernel.factor()
-    return B if B.shape[1] <= B.shape[0] else np.linalg.qr(B.T, mode="r").T
+    return B if B.shape[1] <= B.shape[0] else np.asarray(np.linalg.qr(B.T, mode="r")).T
 
 
 def _factorisation(B, k, fill, P, start, allowed):

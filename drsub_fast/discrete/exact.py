@@ -18,7 +18,7 @@ from drsub_fast.discrete.item_set import MapResult, log_det
 from drsub_fast.discrete.packing import Packing, as_packing
 from drsub_fast.discrete.swaps import improve_by_moves
 from drsub_fast.engine.clock import OutOfTime, require_time
-from drsub_fast.objectives.similarity import ItemKernel
+from drsub_fast.objectives.similarity import ItemKernel, Similarity
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.result import Certificate
 from drsub_fast.sets.base import FeasibleSet
@@ -36,7 +36,7 @@ def exact_map(
     features: ArrayLike | None = None,
     quality: ArrayLike | None = None,
     size: int | None = None,
-    similarity: str = "cosine",
+    similarity: Similarity = "cosine",
     gamma: float | None = None,
 ) -> MapResult:
     """The set of largest log det L_SS among all that are allowed, by branch and bound, of at most 24 items.

@@ -24,6 +24,7 @@ from drsub_fast.discrete.choice import (
     scratch_size,
 )  # fmt: skip
 from drsub_fast.discrete.dependence import DEPENDENT, NEARLY_SINGULAR
+from drsub_fast.objectives.similarity import Similarity
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.sets.base import FeasibleSet
 from drsub_fast.sets.partition import PartitionMatroid
@@ -65,7 +66,7 @@ def choose_few(
     L: ArrayLike | Softmax | None,
     features: ArrayLike | None,
     quality: ArrayLike | None,
-    similarity: str,
+    similarity: Similarity,
     gamma: float | None,
     constraint: int | FeasibleSet | None,
     size: int | None,

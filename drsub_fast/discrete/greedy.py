@@ -21,8 +21,7 @@ chosen).
 """
 
 import math
-from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +34,7 @@ from drsub_fast.discrete.dependence import DEPENDENT, NEARLY_SINGULAR, gain_floo
 from drsub_fast.discrete.few_items import EXACTLY, NO_LABELS, NO_QUALITY, Chosen, at_most, choose_few, choose_from
 from drsub_fast.discrete.item_set import AS_MANY, MapResult, gains_in_order
 from drsub_fast.discrete.packing import Packing, as_packing
-from drsub_fast.objectives.similarity import ItemKernel, as_features, as_kernel_matrix
+from drsub_fast.objectives.similarity import ItemKernel, Similarity, as_features, as_kernel_matrix
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.result import Certificate
 from drsub_fast.sets.base import FeasibleSet
@@ -230,7 +229,7 @@ def as_item_kernel(
     L: ArrayLike | Softmax | None,
     features: ArrayLike | None = None,
     quality: ArrayLike | None = None,
-    similarity: str = "cosine",
+    similarity: Similarity = "cosine",
     gamma: float | None = None,
 ) -> ItemKernel:
     """The kernel of the arguments that the choice of items takes.
@@ -260,7 +259,7 @@ def greedy_map(
     features: ArrayLike | None = None,
     quality: ArrayLike | None = None,
     size: int | None = None,
-    similarity: Literal["cosine", "inner", "rbf"] = "cosine",
+    similarity: Similarity = "cosine",
     gamma: float | None = None,
     full: bool = False,
 ) -> MapResult:
@@ -342,8 +341,7 @@ def few_message(few: Chosen, size: int | None) -> str:
 
 def _hadamard_later(diagonal, family, size, value):
     """Hadamard's bound, when it is read; it holds on to L_ii, not to the data of the kernel."""
-    kernel = SimpleNamespace(n=diagonal.size, diagonal=diagonal)
-    return Certificate(math.inf, lambda: max(hadamard_bound(kernel, family(), size), value))
+    return Certificate(math.inf, lambda: max(hadamard_bound(diagonal, family(), size), value))
 
 
 def choose(

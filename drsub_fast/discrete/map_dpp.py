@@ -52,7 +52,7 @@ from drsub_fast.discrete.rounding import round_solution
 from drsub_fast.discrete.swaps import improve_by_moves, resized
 from drsub_fast.engine.clock import OutOfTime, last_moment, now, until
 from drsub_fast.methods import METHODS, maximize, options_of
-from drsub_fast.objectives.similarity import FeatureKernel, MatrixKernel
+from drsub_fast.objectives.similarity import FeatureKernel, MatrixKernel, Similarity
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.result import Certificate, Result
 from drsub_fast.sets.base import FeasibleSet
@@ -149,7 +149,7 @@ def map_dpp(
     features: ArrayLike | None = None,
     quality: ArrayLike | None = None,
     size: int | None = None,
-    similarity: str = "cosine",
+    similarity: Similarity = "cosine",
     gamma: float | None = None,
     improve: bool = True,
     rounding: Literal["auto", "pipage", "threshold", "randomized"] = "auto",

@@ -51,7 +51,7 @@ class Packing:
 
     def __init__(
         self,
-        rows: NDArray[np.float64],
+        rows: NDArray[np.int64],
         weights: NDArray[np.float64],
         capacity: NDArray[np.float64],
         upper: NDArray[np.float64],
@@ -133,7 +133,7 @@ class Packing:
     def fit(self, load: NDArray[np.float64], items: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each of some items fits beside the loads."""
         rows = self.rows[items]
-        return (load[rows] + self.weights[items] <= self.capacity[rows]).all(axis=1)
+        return np.logical_and.reduce(load[rows] + self.weights[items] <= self.capacity[rows], axis=1)
 
     def some(self, size: int) -> NDArray[np.int64]:
         """Any set of ``size`` items: the lightest that fit one after the other, or a vertex of the set.

@@ -186,10 +186,10 @@ def _by_nested_sets(choose, P, x):
         waiting[forest.inner[j]].append(int(j))
     for s in range(capacity.size - 1, -1, -1):
         waiting[forest.parent[s]] += _paired(choose, x, waiting[s], ones)
-    for j in waiting[-1]:  # items outside of all sets, and those that the outermost sets left over
+    for alone in waiting[-1]:  # items outside of all sets, and those that the outermost sets left over
         up = x.copy()
-        up[j] = 1.0
-        _alone(choose, x, j, P.contains(np.floor(up + INTEGRAL)))
+        up[alone] = 1.0
+        _alone(choose, x, alone, P.contains(np.floor(up + INTEGRAL)))
     return x
 
 

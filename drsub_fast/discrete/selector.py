@@ -12,8 +12,8 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_count, as_full, as_seed, as_sparse, one_of
-from drsub_fast.discrete.map_dpp import map_dpp
-from drsub_fast.discrete.set_greedy import greedy
+from drsub_fast.discrete.map_dpp import MapSolution, map_dpp
+from drsub_fast.discrete.set_greedy import GreedySet, greedy
 from drsub_fast.objectives.multilinear import Multilinear
 from drsub_fast.objectives.similarity import SIMILARITIES, as_features, with_norms
 from drsub_fast.sets.base import FeasibleSet
@@ -129,8 +129,9 @@ class ItemSelector:
         k = min(as_count(self.n_items, "n_items", lower=1), X.shape[0])
         if self.function == "dpp":
             kernel = {"L": X} if self.similarity == "precomputed" else self._features(X) | {"quality": quality}
-            found = map_dpp(constraint=self.constraint, size=k, **kernel)
-            self.ranking_ = found.order
+            solution = map_dpp(constraint=self.constraint, size=k, **kernel)
+            found: MapSolution | GreedySet = solution
+            self.ranking_ = solution.order
         else:
             found = greedy(self._set_function(X), self.constraint, size=k, epsilon=self.epsilon, seed=self.seed)
             self.ranking_ = found.items

@@ -16,7 +16,7 @@ lead to a set that does not count as dependent. The number of moves is bounded.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from drsub_fast.discrete.dependence import NEARLY_SINGULAR, TINY
@@ -129,7 +129,7 @@ def _inverse(block):
 
 
 def improve_by_moves(
-    kernel: ItemKernel, family: Packing, items: ArrayLike, size: int | None = None
+    kernel: ItemKernel, family: Packing, items: NDArray[np.int64], size: int | None = None
 ) -> NDArray[np.int64]:
     """A set that no single move betters: exchanges alone where a ``size`` is given.
 
@@ -137,7 +137,7 @@ def improve_by_moves(
     ----------
     kernel : ItemKernel
     family : Packing
-    items : array_like of int
+    items : ndarray of int
         A set of the family.
     size : int, optional
         The number of items, which is kept.
@@ -162,8 +162,8 @@ def improve_by_moves(
         state.renew()  # of rounding, and because the candidates were those of an earlier set
     moved = np.array(state.S, dtype=np.int64)
     if not moves:
-        return np.array(items, dtype=np.int64) if size is not None else moved
-    return moved if log_det(kernel, moved) > log_det(kernel, items) else np.array(items, dtype=np.int64)
+        return items if size is not None else moved
+    return moved if log_det(kernel, moved) > log_det(kernel, items) else items
 
 
 def resized(kernel: ItemKernel, family: Packing, items: NDArray[np.int64], size: int) -> NDArray[np.int64]:

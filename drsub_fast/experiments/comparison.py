@@ -91,7 +91,7 @@ def _named(methods):
     """Pairs (name, method) of names, records and functions, or of a mapping from names to them or to options."""
     if isinstance(methods, str) or not isinstance(methods, Iterable):
         raise TypeError(f"methods must be several, a list of names, records or functions, got {described(methods)}")
-    pairs = methods.items() if isinstance(methods, Mapping) else [(None, method) for method in methods]
+    pairs = methods.items() if isinstance(methods, Mapping) else [("", method) for method in methods]
     for name, method in pairs:
         if isinstance(method, Mapping):
             yield name, name, dict(method)
@@ -100,7 +100,7 @@ def _named(methods):
         elif isinstance(method, str):
             yield name or method, method, {}
         elif callable(method):
-            own = name or getattr(method, "__name__", repr(method))
+            own = name or str(getattr(method, "__name__", repr(method)))
             yield own, Method(own, method, own), {}
         else:
             raise TypeError(f"a method is a name, a record or a function (f, P) -> Result, got {described(method)}")

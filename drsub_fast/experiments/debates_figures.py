@@ -36,8 +36,8 @@ def draw_summaries(
         axis.set_xlabel(r"Weight $\lambda$ of the match")
     left.set_title(f"(a) mean of {n_tasks} pairs, with standard errors", fontsize="medium")
     left.set_ylabel("Softmax value")
-    for method, values in curves.items():
-        middle.plot(values, markevery=20, **_style(method))
+    for method, curve in curves.items():
+        middle.plot(curve, markevery=20, **_style(method))
     middle.set_title(f"(b) {title}", fontsize="medium")
     middle.set_xlabel("Iteration")
     middle.set_ylabel("Softmax value")

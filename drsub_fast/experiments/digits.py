@@ -157,7 +157,7 @@ def reproduce(folder: str | Path, k: int = 20) -> tuple[str, list[Path]]:
     items = digit_items()
     constraints = digit_constraints(items, k)
     # Kernels are compiled on a part of the images, so that the times are those of the methods.
-    part = Softmax(factor=items.objective.factor[:300])
+    part = Softmax(factor=items.objective.params.B[:300])
     for options in CHOICES.values():
         map_dpp(part, 5, **options)
     choices = list(choose(items, constraints))

@@ -41,6 +41,8 @@ from drsub_fast.objectives.multilinear import Multilinear
 from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.proofs.global_optimum import global_maximum
+from drsub_fast.reference.solvers import ReferenceResult
+from drsub_fast.result import Result
 from drsub_fast.sets.budget import Budget
 from drsub_fast.sets.polytope import Polytope
 from drsub_fast.solvers.continuous_greedy import nonmonotone_frank_wolfe
@@ -154,10 +156,11 @@ def _compared(task, size, baseline, theirs, mine, seconds, note=_agreement):
 def cold_rows(sizes: Iterable[tuple[int, int]], seconds: float) -> Iterator[Row]:
     """Whole solves against the loop as one writes it first, most of whose time goes to setting up linear programs."""
     for n, m in sizes:
-        for fast, plain, options in (
+        methods: list[tuple[Callable[..., Result], Callable[..., ReferenceResult], dict[str, float]]] = [
             (nonmonotone_frank_wolfe, reference.nonmonotone_frank_wolfe, {}),
             (frank_wolfe, reference.frank_wolfe, {"tol": 0.0}),
-        ):
+        ]
+        for fast, plain, options in methods:
             f, P = quadratic_problem(n, m, seed=n)
             steps = SAMPLED_STEPS if n > 100 else STEPS
             slow = partial(plain, f, P, max_iter=steps, **options)
@@ -312,9 +315,8 @@ def growth(sizes: Sequence[int], seconds: float) -> tuple[tuple[float, ...], lis
         run = Run(f, P, None, 1, "auto")
         params, upper = (f.params, run.params), np.array(P.upper)
         work, set_work, v = objective_work(params[0]), set_work_of(params[1]), np.empty(n)
-        few, many = interleaved_medians(
-            [lambda k=k: _warm_steps(k, *params, work, set_work, np.zeros(n), upper, v) for k in (1, 101)], seconds
-        )
+        steps = (partial(_warm_steps, k, *params, work, set_work, np.zeros(n), upper, v) for k in (1, 101))
+        few, many = interleaved_medians([*steps], seconds)
         times.append(max(many - few, 1e-9) / 100)
         arrays = [part for tuple_ in params for part in tuple_ if isinstance(part, np.ndarray)]
         sizes_in_bytes.append(sum(array.nbytes for array in arrays) + 8 * sum(run.size()))

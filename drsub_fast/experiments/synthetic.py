@@ -12,6 +12,7 @@ import statistics
 from collections import Counter, deque
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import get_context
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TextIO
@@ -183,7 +184,8 @@ def write_rows(stream: TextIO, rows: Sequence[Row], header: bool = False) -> Non
     stream.flush()
 
 
-class Cell(NamedTuple):
+@dataclass(frozen=True)
+class Cell:
     """Mean and deviation of the scores of one method at one n."""
 
     mean: float

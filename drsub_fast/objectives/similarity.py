@@ -16,7 +16,7 @@ as in scikit-learn's support vector machines. Nothing here forms L: an `ItemKern
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy
@@ -36,7 +36,8 @@ from drsub_fast._checks import (
     require_finite,
 )
 
-SIMILARITIES = ("cosine", "inner", "rbf")
+Similarity = Literal["cosine", "inner", "rbf"]
+SIMILARITIES: tuple[Similarity, ...] = get_args(Similarity)
 
 #: Asymmetry of a kernel, relative to its largest entry, that counts as rounding.
 SKEW = 1e-10
@@ -232,7 +233,7 @@ class MatrixKernel(ItemKernel):
 def as_features(
     features: MatrixLike,
     quality: ArrayLike | None = None,
-    similarity: Literal["cosine", "inner", "rbf"] = "cosine",
+    similarity: Similarity = "cosine",
     gamma: float | None = None,
 ) -> "ItemKernel":
     """The kernel of feature vectors by the rule of the module.

@@ -78,13 +78,13 @@ def _vector(array, name):
     """MATLAB has no vectors: an n x 1 or 1 x n matrix is one, sparse or not."""
     if max(array.shape, default=1) != math.prod(array.shape) > 0:
         raise ValueError(f"{name} must be a vector, got shape {array.shape}")
-    return as_full(array, name).ravel()
+    return np.asarray(as_full(array, name)).ravel()
 
 
 def _number(array, name):
     if math.prod(array.shape) != 1:
         raise ValueError(f"{name} must be a number, got shape {array.shape}")
-    array = as_full(array, name)
+    array = np.asarray(as_full(array, name))
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be a number, got {array.ravel().tolist()[0]!r}")
     return float(array.ravel()[0])

@@ -204,7 +204,7 @@ def write_problem(
             raise TypeError("a Problem has its set: P cannot be given too")
         problem = f
     else:
-        require_problem(f, P)
+        f, P = require_problem(f, P)
         shift = None if shift is None else as_vector(shift, "shift", n=f.n)
         problem = Problem(f, P, shift, as_flag(minimize, "minimize"), (), _as_names(names, f.n))
     if kind in _ARRAYS:

@@ -141,9 +141,9 @@ def _sparse(name, data, indices, indptr, shape):
     return matrix
 
 
-def split(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def split(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """The arrays, with their parts for sparse matrices."""
-    parts: dict[str, np.ndarray] = {}
+    parts: dict[str, Any] = {}
     for name, array in arrays.items():
         if scipy.sparse.issparse(array):
             matrix = scipy.sparse.csc_matrix(array)

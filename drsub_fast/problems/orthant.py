@@ -72,7 +72,8 @@ def _size(params):
 def _carve(params, floats, integers):
     n = params.alpha.size
     inner = objective_carve(params.inner, floats[4 * n :], integers)
-    return OrthantWork(*split(floats, n, n, n, n), inner)
+    grad, trial, point, turned = split(floats, n, n, n, n)
+    return OrthantWork(grad, trial, point, turned, inner)
 
 
 @kernel
@@ -448,8 +449,8 @@ def check_orthant(
     n, tol = g.n, as_real(tol, "tol", lower=0.0)
     alpha, lower, upper = _as_signs(alpha, n), as_vector(lower, "lower", n=n), as_vector(upper, "upper", n=n)
     rng = np.random.default_rng(as_seed(seed))
-    # Worst rate and its point, for the diagonal and off it.
-    worst = {True: (0.0, None, None), False: (0.0, None, None)}
+    # For the diagonal and off it.
+    worst = dict.fromkeys((True, False), DRCheck(True, None, None, 0.0, "no violation found"))
     for _ in range(as_count(n_samples, "n_samples", lower=1)):
         y = lower + (upper - lower) * rng.random(n)
         grad = g.gradient(y)
@@ -462,18 +463,12 @@ def check_orthant(
             for diagonal in (True, False):
                 part = np.where((np.arange(n) == j) == diagonal, rise, 0.0)
                 i = int(part.argmax())
-                if part[i] > worst[diagonal][0] * step:
-                    worst[diagonal] = (float(part[i] / step), (i, int(j)), y)
-    off_diagonal = _finding(worst[False])
-    return OrthantCheck(_finding(max(worst.values(), key=lambda found: found[0])), off_diagonal)
+                if part[i] > worst[diagonal].rate * step:
+                    worst[diagonal] = _violation(i, int(j), y, float(part[i] / step))
+    return OrthantCheck(max(worst.values(), key=lambda found: found.rate), worst[False])
 
 
-def _finding(found):
-    """A `DRCheck` from (rate, pair, point)."""
-    rate, pair, point = found
-    if pair is None:
-        return DRCheck(True, None, None, 0.0, "no violation found")
-    i, j = pair
+def _violation(i, j, point, rate):
     at = np.array2string(point, precision=4, threshold=10)
     message = f"alpha[{i}] alpha[{j}] d_({i},{j}) g = {rate:.3g} is positive at y = {at}"
-    return DRCheck(False, pair, point, rate, message)
+    return DRCheck(False, (i, j), point, rate, message)

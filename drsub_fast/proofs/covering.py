@@ -60,8 +60,9 @@ def terms_of(params: MaximaParams) -> Terms:
 
 def capped_terms(f: FeatureBased) -> Terms:
     """The terms w_j cap_j min(1, (W'x)_j / cap_j) of features that count up to a cap."""
-    counts = (f.cap > 0.0) & (f.weights > 0.0)
-    cap = f.cap[counts]
+    caps = np.zeros(f.weights.size) if f.cap is None else f.cap
+    counts = (caps > 0.0) & (f.weights > 0.0)
+    cap = caps[counts]
     return Terms(f.weights[counts] * cap, scipy.sparse.csr_matrix(f.W[:, counts].T / cap[:, None]))
 
 

@@ -110,18 +110,18 @@ def inverse_factor(A: NDArray[np.float64]) -> NDArray[np.float64] | None:
 
 def _centre(V):
     """(w, inverse Hessian of the barrier at w): about the analytic centre of {w : V (1, w) > 0}, from w = 0."""
-    w = np.zeros(V.shape[1] - 1)
+    w, inverse = np.zeros(V.shape[1] - 1), None
     for _ in range(50):
         scaled = V[1:, 1:] / (V[1:, :1] + V[1:, 1:] @ w[:, None])
         T = inverse_factor(scaled.T @ scaled)
         if T is None:
             return None
-        step = T @ scaled.sum(axis=0)
+        inverse, step = T.T @ T, T @ scaled.sum(axis=0)
         decrement = np.linalg.norm(step)
         if decrement < 0.25:
             break
         w += T.T @ step / (1.0 + decrement)
-    return w, T.T @ T
+    return w, inverse
 
 
 @lru_cache(maxsize=4)

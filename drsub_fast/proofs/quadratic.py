@@ -176,9 +176,10 @@ def branch_and_bound(program: QuadraticProgram, known: float, incumbent: Incumbe
                 step_time = step
                 continue
             step_time, stuck = now() - began, step is None
-            if stuck and last is None:
+            step = step or last
+            if step is None:
                 return bound, _middle_halves(form)
-            last = step = last if stuck else step
+            last = step
             bound = min(bound, form.constant + step.certificate.bound)
             reached = form.constant + step.reached
             while True:

@@ -74,8 +74,12 @@ def in_units(f: Objective, reach: NDArray[np.float64]) -> tuple[Objective, float
     with np.errstate(all="ignore"):
         if isinstance(params, FactoredQuadraticParams):
             sums = params.B @ (params.B.T @ reach) + params.d * reach
+        elif isinstance(params, QuadraticParams):
+            sums = np.abs(params.H) @ reach
+        elif isinstance(f, Quadratic):
+            sums = abs(f.H) @ reach
         else:
-            sums = abs(f.H if isinstance(params, SparseQuadraticParams) else params.H) @ reach
+            return f, 1.0
         size = max(float((reach * sums).max(initial=0.0)), float((reach * np.abs(params.h)).max(initial=0.0)))
         if _SMALL <= size <= _LARGE or not 0.0 < size < math.inf:
             return f, 1.0

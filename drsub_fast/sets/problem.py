@@ -6,28 +6,29 @@ from drsub_fast.objectives.base import Objective
 from drsub_fast.sets.base import FeasibleSet
 
 
-def require_problem(f: Objective, P: FeasibleSet) -> None:
-    """Raise TypeError or ValueError unless f is an objective and P a feasible set with the same number of variables."""
+def require_problem(f: object, P: object) -> tuple[Objective, FeasibleSet]:
+    """(f, P); TypeError or ValueError unless they are an objective and a feasible set with as many variables."""
     if isinstance(f, Objective) and isinstance(P, FeasibleSet) and f.n == P.n:
-        return
+        return f, P
     if isinstance(f, FeasibleSet) and isinstance(P, Objective):
         raise TypeError("objective and set are exchanged: the objective comes first, f, P")
-    require_objective(f)
-    require_set(P)
-    raise ValueError(f"the objective has {f.n} variables, the set {P.n}")
+    n_f, n_P = require_objective(f).n, require_set(P).n
+    raise ValueError(f"the objective has {n_f} variables, the set {n_P}")
 
 
-def require_objective(f: Objective, name: str = "f") -> None:
-    """Raise TypeError unless f is an objective."""
+def require_objective(f: object, name: str = "f") -> Objective:
+    """f; TypeError unless it is an objective."""
     if not isinstance(f, Objective):
         hint = ", e.g. a CallableObjective around it" if callable(f) and not isinstance(f, type) else ""
         raise TypeError(f"{name} must be an objective{hint}, got {described(f)}")
+    return f
 
 
-def require_set(P: FeasibleSet, name: str = "P") -> None:
-    """Raise TypeError unless P is a feasible set."""
+def require_set(P: object, name: str = "P") -> FeasibleSet:
+    """P; TypeError unless it is a feasible set."""
     if not isinstance(P, FeasibleSet):
         raise TypeError(f"{name} must be a feasible set, e.g. a Box or Polytope, got {described(P)}")
+    return P
 
 
 def require_shrinking(P: FeasibleSet, method: str, instead: str) -> None:

@@ -24,8 +24,8 @@ MethodName = Literal[
 ]  # fmt: skip
 
 
-class Options(TypedDict, total=False):
-    """Options of the built-in methods, for type checkers; at run time each method names those that it has."""
+class _MethodOptions(TypedDict, total=False):
+    """Options of the built-in methods that a batch passes on."""
 
     max_iter: int | None
     tol: float | None
@@ -35,15 +35,20 @@ class Options(TypedDict, total=False):
     step_size: Literal["open-loop", "exact", "short", "spectral"] | float
     curvature: float | None
     subroutine: str | Callable[..., Any]
-    n_jobs: int
     n_samples: int
     n_values: int
     gap: float
     max_nodes: int | None
 
 
-class BatchOptions(Options, total=False):
-    """Options of every solve of a batch: those of `maximize`."""
+class Options(_MethodOptions, total=False):
+    """Options of the built-in methods, for type checkers; at run time each method names those that it has."""
+
+    n_jobs: int
+
+
+class BatchOptions(_MethodOptions, total=False):
+    """Options of every solve of a batch: those of `maximize`, except ``n_jobs``, which is the batch's own."""
 
     n_starts: int | None
     seed: int
