@@ -93,9 +93,9 @@ class _Family:
 
     def __init__(self, kinds, what, name, hint, given):
         if name is None:
-            raise TypeError(
-                f"the {what} is missing: give {what}=, the name of a kind, or {hint}; got {', '.join(given)}"
-            )
+            mixed = [argument for argument in given if any(argument in kind.arguments for kind in kinds.values())]
+            wrong = f"no {what} has all of {', '.join(mixed)}" if len(mixed) > 1 else f"the {what} is missing"
+            raise TypeError(f"{wrong}: give {what}=, the name of a kind, or {hint}; got {', '.join(given)}")
         kind = kinds[one_of(name, what, tuple(sorted(kinds)))]
         self.make, self.stack, known = kind.make, kind.stack, dict(kind.arguments)
         inner = None

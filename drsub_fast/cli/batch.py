@@ -188,6 +188,7 @@ class _Tally:
 
 def run(args: Namespace) -> int:
     """Solves a batch, writes its table, prints a summary."""
+    check_places(args)
     options = given_options(args)
     stack, kinds = read_stack(args.input[0], args.require_dr) if len(args.input) == 1 else (None, {})
     if stack is not None:
@@ -197,12 +198,16 @@ def run(args: Namespace) -> int:
     return write_batch(args, "problem", len(paths), partial(_of_files, paths, args, options))
 
 
-def write_batch(args: Namespace, unit: str, count: int, answers: Callable[..., Any]) -> int:
-    """Writes the table of ``answers(where, folder, bar)``, pairs of results and further columns; prints a summary."""
+def check_places(args: Namespace) -> None:
+    """Refuses a table that cannot be written, or a number of jobs that is none, before anything is read."""
     if args.out.suffix.lower() not in KINDS:
         raise ValueError(f"--out {args.out}: the results are written as {' or '.join(KINDS)}")
     check_table(args.out)
     worker_count(args.jobs)
+
+
+def write_batch(args: Namespace, unit: str, count: int, answers: Callable[..., Any]) -> int:
+    """Writes the table of ``answers(where, folder, bar)``, pairs of results and further columns; prints a summary."""
     folder = args.out.with_name(args.out.name + ".checkpoint")
     if folder.exists() and not args.resume:
         raise CheckpointError(f"{folder} is left from an earlier run: give --resume to go on with it, or delete it")

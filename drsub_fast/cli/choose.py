@@ -10,7 +10,7 @@ from typing import Any
 from drsub_fast.batch.choice_files import read_choice_stack
 from drsub_fast.batch.choices import Settings, as_settings, stacked_choices
 from drsub_fast.batch.pieces import Stack
-from drsub_fast.cli.batch import add_places, write_batch
+from drsub_fast.cli.batch import add_places, check_places, write_batch
 from drsub_fast.objectives.similarity import SIMILARITIES
 
 DESCRIPTION = (
@@ -35,6 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Chooses, writes the table, prints a summary."""
+    check_places(args)
     stack, per_group = read_choice_stack(args.input)
     per_group = per_group if args.per_group is None else args.per_group
     settings = as_settings(stack, args.size, args.similarity, args.gamma, per_group)

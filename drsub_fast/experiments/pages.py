@@ -31,7 +31,7 @@ class _Shown:
 def short_annotation(annotation: object) -> object:
     """The annotation with numpy's types by their names; others as they are."""
     members, own = typing.get_args(annotation), typing.get_args(ArrayLike)
-    if members and set(own) <= set(members):
+    if members and all(each in members for each in own):
         rest = [inspect.formatannotation(each) for each in members if each not in own]
         return _Shown(" | ".join(["ArrayLike", *("None" if each == "NoneType" else each for each in rest)]))
     text = inspect.formatannotation(annotation)

@@ -280,9 +280,9 @@ def test_a_full_disk_is_said_with_its_file_and_the_run_can_be_resumed(suffix, tm
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("out", ["out.csv", "out"])
+@pytest.mark.parametrize("out", ["out.xlsx", "out"])
 def test_an_unknown_kind_of_output_is_refused_first(tmp_path, out):
-    with pytest.raises(ValueError, match=r"written as \.npz or \.parquet"):
+    with pytest.raises(ValueError, match=r"written as \.npz or \.parquet or \.csv"):
         command(tmp_path, "--out", tmp_path / out)
 
 

@@ -163,9 +163,9 @@ def test_interruptions_do_not_change_the_answer(name, lmo):
     assert_same(every, whole)
     assert_same(spectral(f, P, tol=1e-8, lmo=lmo, callback=lambda progress: None, callback_every=4), whole)
     assert_same(spectral(f, P, tol=1e-8, lmo=lmo, time_limit=60.0), whole)
-    assert [p.n_iter for p in seen] == list(range(1, whole.n_iter))
-    np.testing.assert_array_equal([p.value for p in seen], whole.trace.value[1:-1])
-    np.testing.assert_array_equal([p.fw_gap for p in seen], whole.trace.fw_gap[1:-1])
+    assert [p.n_iter for p in seen] == list(range(1, whole.n_iter + 1))
+    np.testing.assert_array_equal([p.value for p in seen], whole.trace.value[1:])
+    np.testing.assert_array_equal([p.fw_gap for p in seen], whole.trace.fw_gap[1:])
     stopped = spectral(f, P, lmo=lmo, callback=lambda progress: progress.n_iter == 3)
     assert stopped.status is ds.Status.CALLBACK
     assert stopped.n_iter == 3
