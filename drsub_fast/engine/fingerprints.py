@@ -10,6 +10,7 @@ digest of their own (`drsub_fast.engine.store`).
 import dis
 import hashlib
 import sys
+import threading
 import types
 from functools import cache
 from typing import Any, NamedTuple
@@ -25,6 +26,11 @@ _INSTALLED = ("site-packages", "dist-packages")
 #: What a class has beside what was written in it.
 _NOT_OF_A_CLASS = ("__dict__", "__weakref__", "__doc__", "__annotations__", "__firstlineno__", "__static_attributes__")
 _PLAIN = (bool, int, float, complex, str, bytes, bytearray, np.generic, type(...), type(NotImplemented))
+#: What only makes threads wait: which class it is says all that an answer may depend on.
+_LOCKS = (
+    type(threading.Lock()), type(threading.RLock()), threading.Condition, threading.Semaphore, threading.Event,
+    threading.Barrier,
+)  # fmt: skip
 
 
 class UnknownContentError(ValueError):
@@ -37,7 +43,7 @@ def fingerprint(*parts: Any) -> str:
     Raises
     ------
     UnknownContentError
-        For something that only this process has: an open file, a lock, a generator.
+        For something that only this process has: an open file, a generator.
     """
     digest = hashlib.sha256()  # 1.4 GB a second where the processor knows it; blake2b makes 0.5 there
     writer = _Writer()
@@ -161,6 +167,8 @@ class _Writer:
             self.add(digest, (type(value).__name__, value.__func__))
         elif isinstance(value, property):
             self.add(digest, ("property", value.fget, value.fset))
+        elif isinstance(value, _LOCKS):
+            self.add(digest, ("lock", type(value)))
         elif hasattr(value, "__wrapped__"):  # by a cache or another decorator in C
             self.add(digest, ("wrapped", type(value), value.__wrapped__))
         else:

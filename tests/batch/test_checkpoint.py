@@ -368,7 +368,21 @@ def test_functions_that_differ_by_a_constant_are_other_problems(tmp_path, make):
 
 
 def test_what_no_later_run_could_know_is_refused(tmp_path):
-    lock = threading.Lock()
-    f = ds.CallableObjective(lambda x: (lock and x.sum(), np.ones(2)), n=2)
-    with pytest.raises(ds.CheckpointError, match=r"_thread\.lock has no content"):
+    lines = (1.0 for _ in range(9))
+    f = ds.CallableObjective(lambda x: (next(lines) * x.sum(), np.ones(2)), n=2)
+    with pytest.raises(ds.CheckpointError, match="generator has no content"):
         ds.maximize_many([(f, ds.Box([1.0, 1.0]))], "frank-wolfe", n_jobs=1, checkpoint=tmp_path)
+
+
+def test_what_makes_threads_wait_is_no_part_of_a_problem(tmp_path):
+    def run():
+        lock, event = threading.RLock(), threading.Event()
+
+        def evaluate(x):
+            with lock:
+                return x.sum() + event.is_set(), np.ones(2)
+
+        f = ds.CallableObjective(evaluate, n=2)
+        return ds.maximize_many([(f, ds.Box([1.0, 1.0]))], "frank-wolfe", n_jobs=1, checkpoint=tmp_path)[0].value
+
+    assert run() == run() == 2.0

@@ -134,27 +134,28 @@ def test_workers_use_one_blas_thread_and_the_limit_is_lifted_afterwards():
 
 
 def test_a_checkpoint_is_resumed_and_that_of_other_problems_refused(tmp_path):
-    solved = []
+    calls = tmp_path / "calls"  # what is recorded may not be part of the problem
+    calls.mkdir()
 
     def problem(i):
         def objective(x):
-            solved.append(i)
+            (calls / str(i)).touch()
             return i + 1.0 - x @ x, -2.0 * x
 
         return ds.CallableObjective(objective, n=2), ds.Box([1.0, 1.0])
 
     stream = (problem(i) for i in range(10))
-    options = {"n_jobs": 1, "chunk_size": 2, "checkpoint": tmp_path, "method": "frank-wolfe", "max_iter": 2}
+    options = {"n_jobs": 1, "chunk_size": 2, "checkpoint": tmp_path / "kept", "method": "frank-wolfe", "max_iter": 2}
     first = ds.maximize_iter(stream, **options)
     begun = [next(first).value for _ in range(5)]
     first.close()
-    done = set(solved)
-    solved.clear()
-    # A callable counts by its code, not by what it has closed over, so these are the same problems.
+    done = set(calls.iterdir())
+    for path in done:
+        path.unlink()
     results = ds.maximize_many([problem(i) for i in range(10)], **options | {"chunk_size": 7})
     assert values(results)[:5] == begun
     assert values(results) == [i + 1.0 for i in range(10)]
-    assert not done & set(solved)
+    assert not done & set(calls.iterdir())
     with pytest.raises(ds.CheckpointError, match="other problems"):
         ds.maximize_many(problems(10), **options)
     with pytest.raises(ds.CheckpointError, match="longer batch"):
@@ -198,9 +199,10 @@ def start_script(folder):
     return subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder)], stdin=pipe, stdout=pipe, env=environment)
 
 
-def wait_for_chunks(folder, at_least):
-    end = time.monotonic() + 300
+def wait_for_chunks(process, folder, at_least):
+    end = time.monotonic() + 200
     while len(list(folder.glob("chunk-*.npz"))) < at_least:
+        assert process.poll() is None, "the batch ended early"
         assert time.monotonic() < end, "the batch makes no progress"
         time.sleep(0.01)
 
@@ -212,7 +214,7 @@ def run_script(folder):
 
 def test_a_killed_run_resumes_to_the_same_results(tmp_path):
     with start_script(tmp_path) as process:
-        wait_for_chunks(tmp_path, 5)
+        wait_for_chunks(process, tmp_path, 5)
         process.send_signal(signal.SIGKILL)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("chunk-*.npz")}
     assert 5 <= len(kept) <= 10
@@ -225,7 +227,7 @@ def test_a_killed_run_resumes_to_the_same_results(tmp_path):
 
 def test_an_interrupted_run_returns_and_checkpoints_what_is_done(tmp_path):
     with start_script(tmp_path) as process:
-        wait_for_chunks(tmp_path, 5)
+        wait_for_chunks(process, tmp_path, 5)
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == b"told\n"
         out, _ = process.communicate(timeout=300)

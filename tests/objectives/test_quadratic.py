@@ -96,7 +96,7 @@ def test_nothing_of_the_size_of_a_dense_matrix_is_made():
         (
             {"H": [[0.0, -1.0], [-2.0, 0.0]], "h": [1.0, 1.0]},
             ValueError,
-            r"not symmetric: H\[0, 1\] = -1 but H\[1, 0\]",
+            r"not symmetric: H\[0, 1\] = -1.0 but H\[1, 0\] = -2.0",
         ),
         ({"H": [[0.0, np.nan], [np.nan, 0.0]], "h": [1.0, 1.0]}, ValueError, r"H\[0, 1\] = nan is not finite"),
         ({"H": [[-1.0, 0.0]], "h": [1.0]}, ValueError, "square"),
