@@ -17,8 +17,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 #: What starts processes: modules, and names of classes.
 PROCESSES = ("subprocess", "multiprocessing", "ProcessPoolExecutor", "LocalCluster")
 
-#: Tests of what is proved, drawn, chosen or read: kernels are compiled where that pays, as for users.
-AS_FOR_USERS = ("discrete", "experiments", "problems", "proofs", "reference")
+#: Tests of kernels, which are compiled there. Elsewhere they are where that pays, as for users: compiling every pair of
+#: a function and a set for every method takes hours (`tests/solvers/test_pairs.py`).
+KERNELS = ("engine", "lp", "objectives", "sets")
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -60,10 +61,24 @@ def shared_data():
     return DATA
 
 
+def _set_mode(monkeypatch, mode):
+    """How kernels run from now on, in this process and in those that it starts."""
+    monkeypatch.setattr("drsub_fast.engine.jit.COMPILE", mode)
+    monkeypatch.setenv("DRSUB_FAST_COMPILE", mode)
+
+
 @pytest.fixture(autouse=True)
 def _compiled_where_it_pays(request, monkeypatch):
-    if request.path.parent.name in AS_FOR_USERS:
-        monkeypatch.setattr("drsub_fast.engine.jit.COMPILE", "auto")
+    if request.path.parent.name not in KERNELS and os.environ["DRSUB_FAST_COMPILE"] == "now":
+        _set_mode(monkeypatch, "auto")
+
+
+@pytest.fixture
+def compiled(monkeypatch, _compiled_where_it_pays):
+    """Kernels are compiled at their first call; skips where nothing is to be compiled."""
+    if os.environ["DRSUB_FAST_COMPILE"] == "never":
+        pytest.skip("kernels are not compiled")
+    _set_mode(monkeypatch, "now")
 
 
 @pytest.fixture

@@ -88,9 +88,7 @@ def test_an_oracle_with_a_solver_has_the_first_starts_only():
     assert ds.multi_start(f, P).n_starts <= default_starts(5)
 
 
-def test_the_number_does_not_depend_on_what_is_compiled(monkeypatch):
-    if jit.COMPILE == "never":
-        pytest.skip("kernels are not compiled")
+def test_the_number_does_not_depend_on_what_is_compiled(compiled, monkeypatch):
     rng = np.random.default_rng(4)
     B = rng.random((10, 10))
     problems = [

@@ -13,7 +13,6 @@ import pytest
 
 import drsub_fast as ds
 from drsub_fast import reference
-from drsub_fast.engine import jit
 from drsub_fast.solvers.multi_start import start_costs
 from drsub_fast.solvers.starts import start_direction
 
@@ -422,8 +421,7 @@ def test_errors_of_a_python_objective_reach_the_user():
         ds.frank_wolfe(ds.CallableObjective(broken, 2), ds.Box(np.ones(2)))
 
 
-@pytest.mark.skipif(jit.COMPILE != "now", reason="kernels are not compiled")
-def test_one_specialisation_whatever_the_input():
+def test_one_specialisation_whatever_the_input(compiled):
     from drsub_fast.solvers.frank_wolfe import frank_wolfe_loop
 
     H, h, A = -np.eye(4), np.ones(4), np.ones((2, 4))
