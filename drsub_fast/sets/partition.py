@@ -38,7 +38,8 @@ class PartitionMatroid(DisjointKnapsacks):
     """
 
     def __init__(self, groups: ArrayLike, capacities: ArrayLike, upper: ArrayLike = 1.0) -> None:
-        if np.asarray(groups).dtype.kind in "UST":
+        are_names = isinstance(groups, (list, tuple)) and any(isinstance(group, str) for group in groups)
+        if are_names or (isinstance(groups, np.ndarray) and groups.dtype.kind in "UST"):
             raise TypeError(
                 "groups are numbers from 0 on, not names: names, groups = np.unique(groups, return_inverse=True)"
             )

@@ -73,7 +73,8 @@ class Place:
         self.slope_size = float(np.abs(slopes).max(initial=0.0)) or 1e-300
         reach = np.maximum(np.abs(region.lower), region.upper)
         self.is_known_not_dr = False
-        self.curvature, self.proof_size = float(self.box_values.max() - self.box_values.min()) * 50.0, 1.0
+        spread = np.ptp(self.box_values) if self.box_values.size else 0.0
+        self.curvature, self.proof_size = 50.0 * float(spread), 1.0
         if function.quadratic is not None:
             H, h, _ = function.quadratic
             free = high > low
