@@ -211,7 +211,7 @@ class OracleFunction(SetFunction):
         return value
 
     def gains(self, items: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.array([self._value_of(sorted([*self.items, int(item)])) - self.value for item in items])
+        return np.array([_gain(self._value_of(sorted([*self.items, int(item)])), self.value) for item in items])
 
     def add(self, item: int, gain: float) -> None:
         self.items = sorted([*self.items, int(item)])
@@ -220,7 +220,12 @@ class OracleFunction(SetFunction):
     def last_gains(self, items: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         everything = list(range(self.n))
         whole = self._value_of(everything)
-        return np.array([whole - self._value_of([j for j in everything if j != i]) for i in items])
+        return np.array([_gain(whole, self._value_of([j for j in everything if j != i])) for i in items])
+
+
+def _gain(value, before):
+    """What an item adds; -inf where F is -inf with it, without it or not."""
+    return value - before if value > -np.inf else -np.inf
 
 
 def require_number(value: float, items: Sequence[int] | NDArray[np.int64]) -> None:

@@ -28,11 +28,17 @@ asks for it; then their rows are made, some more than asked for at a time, as th
 rows held, an application of the log costs h^2 per row, not h (2 n - h), and most coordinates that have no chance are
 never looked at.
 
+A move by delta that changes P_ii from d to d / (1 + delta d) costs a difference as many digits as 1 + delta d has
+places before the point, or zeros behind it. Where that is more than four, a value from scratch sweeps the rows of P by
+quotients (`softmax_sweep`); so do applications of the log where an L_ii is that large. L_ii itself is kept beside D,
+which has not its digits where it is small.
+
 Low rank, L = B B' with B n x k: with the gaps g = 1 - x, T = I + B' diag(x / g) B = C C' and H = C^-1 B',
 
     f = sum log g + log det T,   P_ij = (h_i'h_j - g_i [i = j]) / (g_i g_j),
 
-in O(n k^2). Coordinates near 1, where this loses its digits, are set to 0 first and then moved to x_i as above.
+in O(n k^2); C comes from T, or where rows of B are long from an orthogonal factorisation of the rows that T is the sum
+of. Coordinates near 1, where this loses its digits, are set to 0 first and then moved to x_i as above.
 """
 
 from typing import Any, Literal
@@ -49,6 +55,7 @@ from drsub_fast.objectives.similarity import FeatureKernel, as_features
 from drsub_fast.objectives.softmax_elimination import SoftmaxParams
 from drsub_fast.objectives.softmax_low_rank import LowRankSoftmaxParams
 from drsub_fast.objectives.softmax_rows import LEAST_LOG
+from drsub_fast.objectives.softmax_sweep import LARGE
 
 #: A factor (n, k) is used as it is from this n and this ratio n / k on, else L = B B' is formed. Value and
 #: gradient at n = 32, k = 8: 2.0 us against 5.0 us by L; n = 64, k = 16: 5.7 against 15 us.
@@ -90,9 +97,15 @@ def _as_kernel(L):
     return L
 
 
-def _keeps_factor(n, k, unit_box):
-    """Whether B, shape (n, k), serves better than L = B B'."""
-    return unit_box and n >= _LOW_RANK_FROM and n >= _LOW_RANK_RATIO * k
+def _keeps_factor(B, unit_box):
+    """Whether B, shape (.., n, k), serves better than L = B B', which has no digits for small rows beside long ones."""
+    n, k = B.shape[-2:]
+    return unit_box and ((n >= _LOW_RANK_FROM and n >= _LOW_RANK_RATIO * k) or (n > k and _has_long_rows(B)))
+
+
+def _has_long_rows(B):
+    with np.errstate(over="ignore"):
+        return bool((np.square(B).sum(axis=-1) > LARGE).any())
 
 
 class Softmax(Objective):
@@ -147,17 +160,16 @@ class Softmax(Objective):
             B = _checks.as_array(factor, "factor", 2)
             if 0 in B.shape:
                 raise ValueError(f"factor is empty: shape {B.shape}")
-            n, k = B.shape
-            if _keeps_factor(n, k, self.unit_box):
-                super().__init__(n, LowRankSoftmaxParams(B, np.ascontiguousarray(B.T)))
-                self.uses_blas = n >= LEAST_LOG
+            if _keeps_factor(B, self.unit_box):
+                super().__init__(len(B), LowRankSoftmaxParams(B, np.ascontiguousarray(B.T)))
+                self.uses_blas = self.n >= LEAST_LOG
                 return
             with np.errstate(over="ignore", invalid="ignore"):
                 matrix = B @ B.T
             _checks.require_finite(matrix, "the kernel B B'")
         else:
             matrix = _as_kernel(L)
-        super().__init__(len(matrix), SoftmaxParams(matrix - np.eye(len(matrix))))
+        super().__init__(len(matrix), SoftmaxParams(matrix - np.eye(len(matrix)), matrix.diagonal().copy()))
         self.uses_blas = self.n >= LEAST_LOG
 
     @classmethod
@@ -235,7 +247,9 @@ class Softmax(Objective):
         """Kernel, shape (n, n)."""
         if isinstance(self._params, LowRankSoftmaxParams):
             return self._params.B @ self._params.BT
-        return self._params.D + np.eye(self.n)
+        matrix = self._params.D.copy()
+        np.fill_diagonal(matrix, self._params.own)
+        return matrix
 
     def _at_corner(self, upper):
         """(upper, value, gradient) at the bound that solvers use; the gradient is None if S is not definite.
@@ -316,8 +330,7 @@ def _stack(L=None, factor=None, unit_box=True):
         return None
     if L is None:
         accepted = within(factor, -LARGEST, LARGEST)
-        n, k = factor.shape[1:]
-        if _keeps_factor(n, k, unit_box):
+        if _keeps_factor(factor, unit_box):
             return LowRankSoftmaxParams(factor, np.ascontiguousarray(factor.swapaxes(1, 2))), accepted
         with np.errstate(over="ignore", invalid="ignore"):
             L = factor @ factor.swapaxes(1, 2)
@@ -325,7 +338,7 @@ def _stack(L=None, factor=None, unit_box=True):
     else:
         accepted = within(L, -LARGEST, LARGEST) & symmetric(L)
         accepted[accepted] = _definite(L[accepted])
-    return SoftmaxParams(L - np.eye(L.shape[1])), accepted
+    return SoftmaxParams(L - np.eye(L.shape[1]), L.diagonal(axis1=1, axis2=2).copy()), accepted
 
 
 def _definite(L):

@@ -8,10 +8,11 @@ import numpy as np
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.lapack import gemm
 from drsub_fast.engine.parts import split
-from drsub_fast.engine.vector import assign, is_finite
+from drsub_fast.engine.vector import is_finite
+from drsub_fast.objectives.softmax_sweep import NOISE, is_extreme, sweep
 
-#: D = L - I.
-SoftmaxParams = namedtuple("SoftmaxParams", "D")
+#: D = L - I, and ``own``, the L_ii, of which D keeps 16 places behind the point only.
+SoftmaxParams = namedtuple("SoftmaxParams", "D own")
 
 #: Coordinates are numbered by position here: ``order[p]`` is the coordinate at position p, ``place`` its inverse. Row
 #: r of ``P`` is that of position r at the base, where its coordinate was ``base[r]``. The rows u_a of ``U`` with the
@@ -26,9 +27,6 @@ SoftmaxWork = namedtuple(
 # Slots of ``work.state``: rows held, how many of them the base may have above 0, rows of the log, whether all this
 # belongs to the present x, times the log was applied, whether only the columns that are held as rows are kept.
 HELD, BASE, LOGGED, CURRENT, APPLIED, NARROW = range(6)
-
-#: A pivot below this multiple of the number of coordinates is rounding noise: the matrix is singular.
-NOISE = 4.0 * np.finfo(np.float64).eps
 
 #: Rows from which a long log is subtracted by one product (n = 256: 0.60 ms; blocks of 16 0.66, of 64 0.82).
 _BLOCK = 32
@@ -221,19 +219,46 @@ def plan_move(work, v, gamma):
     return s
 
 
+@kernel(memory=True)
+def _hold_support(params, work, x):
+    """The state whose base is x and which holds the rows of its support, by a sweep; returns the value."""
+    order, place, D = work.order, work.place, params.D
+    s, rest = 0, x.size
+    for i in range(x.size):
+        if x[i] != 0.0:
+            order[s] = i
+            s += 1
+        else:
+            rest -= 1
+            order[rest] = i
+    for p in range(x.size):
+        i = order[p]
+        place[i], work.moved[p], work.base[p] = p, p, x[i]
+        work.trial[p], work.diagonal[p] = params.own[i], D[i, i]
+    for r in range(s):
+        for p in range(x.size):
+            work.P[r, p] = D[order[r], order[p]]
+    work.state[HELD] = work.state[BASE] = s
+    return sweep(work.P[:s], work.trial[:s], work.limit, work.moved[:s], work.base[:s], work.diagonal)
+
+
 @kernel
 def evaluate_anew(params, work, x):
     """Value at x, with the gradient and the state; minus infinity and NaN where a pivot is not positive."""
     _start_at_zero(params, work)
     work.state[CURRENT] = 1
-    s = plan_move(work, x, 1.0)
-    value = eliminate(work, params.D, x.size, 0, s, NOISE * (s + 10))
+    extreme = is_extreme(x, params.own)
+    if extreme:
+        value, s = _hold_support(params, work, x), 0
+    else:
+        s = plan_move(work, x, 1.0)
+        value = eliminate(work, params.D, x.size, 0, s, NOISE * (s + 10))
     if not math.isfinite(value):
-        _start_at_zero(params, work)
         work.state[CURRENT] = 0
+        _start_at_zero(params, work)
         for i in range(x.size):
             work.grad[i] = np.nan
         return -np.inf if is_finite(x) else np.nan
     work.state[LOGGED] = s
-    assign(work.grad, work.diagonal)
+    publish_gradient(work)
     return value

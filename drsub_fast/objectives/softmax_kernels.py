@@ -171,7 +171,7 @@ def _is_nonnegative(params, work, upper):
 
 @kernel(memory=True)
 def _problem_at(stack, i):
-    return SoftmaxParams(own(stack.D, i))
+    return SoftmaxParams(own(stack.D, i), own(stack.own, i))
 
 
 register_objective(

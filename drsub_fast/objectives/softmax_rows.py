@@ -21,9 +21,7 @@ from drsub_fast.objectives.softmax_elimination import (
     plan_move,
     publish_gradient,
 )
-
-#: A move that meets a pivot below this one gives way to a value from scratch.
-_LEAST_PIVOT = 1e-8
+from drsub_fast.objectives.softmax_sweep import LEAST_PIVOT, MOST_PIVOT, is_extreme, is_large, resweep
 
 #: Least and most rows of the log; n / 4 in between. A long log pays where P does not fit into the cache.
 LEAST_LOG, _MOST_LOG = 64, 128
@@ -110,6 +108,7 @@ def hold_rows(params, work, d):
             P[r, p] = row[order[p]]
         for a in range(support):
             work.scratch[a, r] = P[r, a] * work.base[a]
+        work.base[r] = 0.0
     for a in range(known):
         for r in range(known, count):
             P[r, a] = P[a, r]
@@ -156,6 +155,7 @@ def _hold_square(params, work, count):
         row = params.D[order[known + r]]
         for p in range(count):
             rows[r, p] = row[order[p]]
+        work.base[known + r] = 0.0
     scaled = scratch.reshape(-1)[: support * new].reshape(support, new)
     for a in range(support):
         for r in range(new):
@@ -212,10 +212,29 @@ def _scale(row, factor):
         row[p] *= factor
 
 
+@kernel(memory=True)
+def _sweep_held(work, x):
+    """Makes x the base by moves of all that changed, whose quotients keep the digits that the log has not."""
+    count = work.state[HELD]
+    delta, unused = work.trial[:count], work.scratch[0]
+    for r in range(count):
+        i = work.order[r]
+        delta[r] = x[i] - work.base[r]
+        work.base[r] = x[i]
+    resweep(work.P[:count], delta, work.limit[:count], unused)
+    for r in range(count):
+        work.diagonal[r] = work.P[r, r]
+    work.state[BASE] = count
+    work.state[LOGGED] = 0
+
+
 @kernel
 def apply_log(params, work, x):
     """Makes x the base: holds its support, and P -= sum of w_a u_a u_a' over the log, on the rows that are held."""
     hold_rows(params, work, x)
+    if is_large(params.own):
+        _sweep_held(work, x)
+        return
     P, U, weight = work.P, work.U, work.weight
     count, logged = work.state[HELD], work.state[LOGGED]
     width = held_width(work)
@@ -286,21 +305,29 @@ def _keep_log_short(params, work, x, v):
 
 @kernel
 def _move(params, work, x, v, gamma):
-    """Change of f and of the state by a step along v; NaN if the state does not allow it."""
+    """Change of f and of the state by a step along v; NaN if the state does not allow it.
+
+    A move gives way to a value from scratch where pivots since the base are beyond `MOST_PIVOT` or `LEAST_PIVOT`.
+    """
     if not _keep_log_short(params, work, x, v):
         return np.nan
     hold_rows(params, work, v)
     s = plan_move(work, v, gamma)
     logged = work.state[LOGGED]
     for a in range(s):
-        work.items[logged + a] = work.order[work.moved[a]]
-    change = eliminate(work, work.P, held_width(work), logged, s, _LEAST_PIVOT)
+        r = work.moved[a]
+        i = work.items[logged + a] = work.order[r]
+        if (x[i] + work.delta[a] - work.base[r]) * work.P[r, r] > MOST_PIVOT:
+            return np.nan
+    change = eliminate(work, work.P, held_width(work), logged, s, LEAST_PIVOT)
     work.state[LOGGED] = logged + s
     return change
 
 
 @kernel
 def move_and_evaluate(params, work, x, v, gamma, value, narrow):
+    if narrow and is_large(params.own):  # narrow rows come by differences of entries of D
+        narrow = 0
     change = np.nan
     if _pays_to_update(work, x, v):
         if work.state[CURRENT] == 0 or work.state[NARROW] > narrow:
@@ -354,7 +381,7 @@ def refresh_entries(params, work, v):
 
 @kernel
 def value_at_end(params, work, x, value):
-    if work.state[CURRENT] == 1 and work.state[NARROW] == 1:
+    if work.state[CURRENT] == 1 and work.state[NARROW] == 1 and not is_extreme(x, params.own):
         anew = _value_by_cholesky(params, work, x)
         if abs(anew - value) <= _AGREEMENT * (1.0 + abs(anew)):
             return anew

@@ -200,3 +200,15 @@ def test_compiled_gains_and_exchanges_are_those_of_numpy(monkeypatch):
         state.compiled = changes
         np.testing.assert_allclose(state.changes(int(item), state.losses()), by_numpy, atol=1e-12)
     assert ds.greedy(F, 8, improve=True).value == pytest.approx(plain.value)
+
+
+@pytest.mark.parametrize("unit_box", [True, False])
+@pytest.mark.parametrize("improve", [True, False])
+def test_as_many_as_asked_for_where_all_sets_are_dependent(unit_box, improve):
+    f = ds.Softmax(np.ones((3, 3)), unit_box=unit_box)
+    for P in (ds.Box(np.ones(3)), ds.Knapsack([1.0, 2.0, 3.0], 9.0), 3):
+        for size in (2, 3):
+            s = ds.greedy(f, P, size=size, improve=improve)
+            assert len(set(s.items.tolist())) == size
+            assert s.value == -np.inf
+            assert not np.isnan(s.upper_bound)

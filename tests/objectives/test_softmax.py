@@ -363,7 +363,7 @@ def test_a_coordinate_is_best_at_an_end():
 
 def test_parameters_are_data_alone():
     f = ds.Softmax(random_kernel(3, 20))
-    assert [item.shape for item in f.params] == [(3, 3)]
+    assert [item.shape for item in f.params] == [(3, 3), (3,)]
     assert pickle.loads(pickle.dumps(f)).value([0.1, 0.2, 0.3]) == f.value([0.1, 0.2, 0.3])
 
 
