@@ -7,7 +7,7 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -19,6 +19,7 @@ import numpy as np
 
 from drsub_fast._checks import first_few
 from drsub_fast.batch.many import Failure, maximize_iter
+from drsub_fast.batch.pieces import Stack
 from drsub_fast.batch.stack_files import read_stack
 from drsub_fast.batch.stacked import stack_settings, stacked_results
 from drsub_fast.batch.tables import KINDS, check_table, open_table
@@ -147,12 +148,20 @@ def _of_files(paths, args, options, where, folder, bar):
                 rows, senses = [], []
 
 
-def _of_stack(stack, settings, where, folder, bar):
-    """(results, columns) of a stack, piece by piece."""
+def of_stack(
+    solve: Callable[..., Any],
+    unit: str,
+    stack: Stack,
+    settings: Any,
+    where: dict[str, Any],
+    folder: Path | None,
+    bar: Callable[[int], object],
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """(results, columns) of a stack, piece by piece, as ``solve`` makes them."""
     first = 0
-    with closing(stacked_results(stack, settings, checkpoint=folder, **where)) as parts:
+    with closing(solve(stack, settings, checkpoint=folder, **where)) as parts:
         for part in parts:
-            yield part, {"name": [f"problem {i}" for i in range(first, first + len(part))]}
+            yield part, {"name": [f"{unit} {i}" for i in range(first, first + len(part))]}
             first += len(part)
             bar(len(part))
 
@@ -193,7 +202,7 @@ def run(args: Namespace) -> int:
     stack, kinds = read_stack(args.input[0], args.require_dr) if len(args.input) == 1 else (None, {})
     if stack is not None:
         settings = stack_settings(method=args.method, **kinds, **options)
-        return write_batch(args, "problem", stack.count, partial(_of_stack, stack, settings))
+        return write_batch(args, "problem", stack.count, partial(of_stack, stacked_results, "problem", stack, settings))
     paths = list(_files(args.input))
     return write_batch(args, "problem", len(paths), partial(_of_files, paths, args, options))
 

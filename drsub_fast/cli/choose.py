@@ -1,16 +1,12 @@
 """``drsub-fast choose``: chooses items for many users from a file of their candidates."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from drsub_fast.batch.choice_files import read_choice_stack
-from drsub_fast.batch.choices import Settings, as_settings, stacked_choices
-from drsub_fast.batch.pieces import Stack
-from drsub_fast.cli.batch import add_places, check_places, write_batch
+from drsub_fast.batch.choices import as_settings, stacked_choices
+from drsub_fast.cli.batch import add_places, check_places, of_stack, write_batch
 from drsub_fast.objectives.similarity import SIMILARITIES
 
 DESCRIPTION = (
@@ -39,16 +35,4 @@ def run(args: Namespace) -> int:
     stack, per_group = read_choice_stack(args.input)
     per_group = per_group if args.per_group is None else args.per_group
     settings = as_settings(stack, args.size, args.similarity, args.gamma, per_group)
-    return write_batch(args, "user", stack.count, partial(_choices, stack, settings))
-
-
-def _choices(
-    stack: Stack, settings: Settings, where: dict[str, Any], folder: Path | None, bar: Callable[[int], object]
-) -> Iterator[Any]:
-    """(choices, columns), piece by piece."""
-    first = 0
-    with closing(stacked_choices(stack, settings, checkpoint=folder, **where)) as parts:
-        for part in parts:
-            yield part, {"name": [f"user {i}" for i in range(first, first + len(part))]}
-            first += len(part)
-            bar(len(part))
+    return write_batch(args, "user", stack.count, partial(of_stack, stacked_choices, "user", stack, settings))
