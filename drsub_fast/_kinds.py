@@ -133,9 +133,9 @@ def register_kind(
     make : callable
         The constructor. What it makes has its parameters as attributes.
     stack : callable, optional
-        Makes stacked parameters (`drsub_fast.engine.stack`) of stacked arguments, so that many problems are solved by
-        one call of a compiled loop; without it they are solved one by one. It is called with those arguments that were
-        given, by name, as arrays of float64 with one more axis in front, of length B or 1, of shapes that agree. An
+        Makes stacked parameters (`drsub_fast.engine.dispatch`) of stacked arguments, so that many problems are solved
+        by one call of a compiled loop; without it they are solved one by one. It is called with the given arguments
+        by name, as arrays of float64 with one more axis in front, of length B or 1, of shapes that agree. An
         objective's returns (parameters, accepted), a set's (parameters, upper, accepted): ``upper``, shape (B or 1, n),
         are the bounds of the variables; ``accepted``, shape (B,) or (1,), says for which problems the constructor would
         have made the same parameters, up to rounding. The others are left to the constructor, which words the errors.

@@ -387,11 +387,8 @@ def _users(settings, arrays):
     if "groups" in arrays:
         labels, limits = _limits(arrays["groups"], first, last, settings.per_group)
     gamma = math.nan if settings.gamma is None else settings.gamma
-    return (
-        Users(kind, gamma, _floats(data), quality, labels, limits),
-        np.ascontiguousarray(first),
-        np.require(last, requirements=("C", "W")),
-    )
+    users = Users(kind, gamma, _floats(data), quality, labels, limits)
+    return users, np.ascontiguousarray(first), np.require(last, requirements=("C", "W"))
 
 
 def _floats(array):

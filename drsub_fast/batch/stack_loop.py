@@ -1,8 +1,8 @@
 """The compiled loop over stacked problems.
 
 `solve_stack` runs the loop of the ordinary solver on problem i of the stacks of objectives, sets and options
-(`drsub_fast.engine.stack`), in a workspace that all problems share: no allocation and no call from Python is left per
-problem, and the answers are those of single solves.
+(`drsub_fast.engine.dispatch`), in a workspace that all problems share: no allocation and no call from Python is left
+per problem, and the answers are those of single solves.
 
 What that loop cannot do (a linear program it gives up, a projection by a solver, data it does not accept as
 they stand) is said by a code and left to the caller.
@@ -13,9 +13,8 @@ from collections import namedtuple
 
 from drsub_fast.claims.premises import ROUNDING
 from drsub_fast.engine.codes import CONVERGED, OK, PAUSED, SOLVED
-from drsub_fast.engine.dispatch import operation, register
+from drsub_fast.engine.dispatch import operation, own, problem_at, register, row_of
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.stack import own, problem_at, row_of
 from drsub_fast.engine.vector import assign
 from drsub_fast.objectives.base import evaluate, is_dr_submodular, is_nonnegative
 from drsub_fast.sets.base import lmo

@@ -14,7 +14,7 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 from drsub_fast.engine.vector import add_scaled
 from drsub_fast.objectives.similarity import SKEW
 

@@ -1,5 +1,5 @@
-"""What kernels call that Numba does not know, in compiled code: the routines of `drsub_fast.engine.lapack`, parts of
-arrays and hints to the processor (`drsub_fast.engine.parts`), and other kernels by their address.
+"""What kernels call that Numba does not know, in compiled code: `drsub_fast.engine.primitives`, and other kernels by
+their address.
 
 What is private of Numba in it is listed in `drsub_fast.engine.linked`.
 """
@@ -21,8 +21,7 @@ from numba.extending import get_cython_function_address, intrinsic, lower_builti
 from numba.np.arrayobj import make_array, populate_array
 
 from drsub_fast.engine.jit import Kernel, compiling
-from drsub_fast.engine.lapack import gemm, potrf, syrk, trsm
-from drsub_fast.engine.parts import prefetch, split
+from drsub_fast.engine.primitives import gemm, potrf, prefetch, split, syrk, trsm
 
 #: Numba's types of the arguments of a call.
 Signature = tuple[Any, ...]

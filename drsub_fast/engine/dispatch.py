@@ -5,13 +5,16 @@ its *parameters*. A generic operation such as `evaluate` looks up the class of t
 at compile time inside compiled code (so the call costs nothing and can be cached), at run time when
 the same loop runs as plain Python. A new objective or set registers its kernels here and touches no
 solver.
+
+A stack of problems of one size is a tuple of the class that describes one of them. Its arrays have one more axis in
+front, of length B, or 1 where all problems share a row; what is no array is shared too.
 """
 
 from collections.abc import Callable
 from typing import Any, cast
 
 from drsub_fast._checks import as_function, one_of
-from drsub_fast.engine.jit import GenericCall, outside, when_compiling
+from drsub_fast.engine.jit import GenericCall, kernel, outside, when_compiling
 from drsub_fast.errors import UnsupportedError
 
 
@@ -77,6 +80,27 @@ def register(*params_classes: Any, **kernels: Any) -> None:
 
     It must come before the first compilation that involves the classes.
     """
-    for name, kernel in kernels.items():
+    for name, implementation in kernels.items():
         table = _OPERATIONS[one_of(name, "operation", tuple(_OPERATIONS))].table
-        table.update(dict.fromkeys(params_classes, as_function(kernel, name, optional=False)))
+        table.update(dict.fromkeys(params_classes, as_function(implementation, name, optional=False)))
+
+
+@kernel
+def row_of(array, i):
+    """The row of problem i: the only one if all problems share it."""
+    return i if array.shape[0] > 1 else 0
+
+
+@kernel(memory=True)
+def own(array, i):
+    """What problem i has of an array with one more axis."""
+    return array[row_of(array, i)]
+
+
+@kernel(memory=True)  # options may hold arrays
+def _shared(stack, i):
+    return stack
+
+
+#: ``problem_at(stack, i)``: the parameters of problem i. Those of a class without the operation are the same for all.
+problem_at = operation("problem_at", _shared)

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from drsub_fast.engine.alarm import call_with_alarm, call_without_alarm
-from drsub_fast.engine.clock import OutOfTime
+from drsub_fast.engine.clock import OutOfTime, call_with_alarm, call_without_alarm
 from drsub_fast.engine.signatures import Types, is_jitted
 
 

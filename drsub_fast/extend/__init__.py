@@ -55,8 +55,8 @@ from drsub_fast._kinds import (
     within,
 )
 from drsub_fast.engine.codes import FAILED, NEEDS_SOLVER, OK, PAUSED
+from drsub_fast.engine.dispatch import row_of
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.stack import row_of
 from drsub_fast.extend.method_trials import check_method
 from drsub_fast.extend.objective_trials import check_objective
 from drsub_fast.extend.set_trials import check_set

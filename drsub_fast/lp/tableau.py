@@ -6,7 +6,7 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 from drsub_fast.engine.vector import dot
 
 #: The tableau is T - U[:k]' W[:k], with k pivots in the log; T, U and W are padded with zeros, see `_shape`. There are

@@ -57,7 +57,7 @@ from drsub_fast._checks import as_count, as_real, as_seed, as_vector
 from drsub_fast._records import Record
 from drsub_fast.engine.dispatch import operation, register
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 from drsub_fast.engine.vector import add_scaled, blend, slope
 from drsub_fast.objectives.gradient_check import GradientCheck, compare_gradient
 

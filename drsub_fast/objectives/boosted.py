@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 from drsub_fast.objectives.base import Objective, evaluate, objective_carve, objective_size, register_objective
 from drsub_fast.objectives.quadratic import Quadratic, QuadraticParams
 

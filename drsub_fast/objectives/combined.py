@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from drsub_fast._checks import as_real
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 from drsub_fast.objectives.base import (
     COMBINE,
     Objective,

@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_array, as_number_or_vector, as_vector, one_of, require_at_least
 from drsub_fast._kinds import LARGEST, OBJECTIVES, TEXT, array, register_kind, within
+from drsub_fast.engine.dispatch import row_of
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
-from drsub_fast.engine.stack import row_of
+from drsub_fast.engine.primitives import split
 from drsub_fast.objectives.base import Objective, register_objective
 
 #: The functions phi, by their places.

@@ -22,7 +22,7 @@ from drsub_fast._checks import as_array, as_symmetric
 from drsub_fast._kinds import OBJECTIVES, array, register_kind
 from drsub_fast.engine.dispatch import operation
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 from drsub_fast.engine.vector import add_scaled, blend
 from drsub_fast.objectives.base import Objective, best_step, register_objective
 

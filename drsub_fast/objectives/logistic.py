@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from drsub_fast._checks import as_array, as_real, as_vector, one_of
 from drsub_fast._kinds import NUMBER, OBJECTIVES, TEXT, array, register_kind
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 from drsub_fast.engine.vector import add_scaled, blend, dot
 from drsub_fast.objectives.base import Objective, register_objective
 

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import Matrix, MatrixLike, as_array, as_real, as_sparse, described, require_at_least
 from drsub_fast._kinds import LARGEST, within
+from drsub_fast.engine.dispatch import own
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
-from drsub_fast.engine.stack import own
+from drsub_fast.engine.primitives import split
 from drsub_fast.objectives.base import register_objective
 from drsub_fast.objectives.similarity import cosines
 

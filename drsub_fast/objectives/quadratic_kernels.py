@@ -8,10 +8,9 @@ from collections import namedtuple
 
 import numpy as np
 
-from drsub_fast.engine.dispatch import operation
+from drsub_fast.engine.dispatch import operation, own
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
-from drsub_fast.engine.stack import own
+from drsub_fast.engine.primitives import split
 from drsub_fast.engine.vector import add_scaled, symmetric_product
 from drsub_fast.objectives.base import register_objective
 

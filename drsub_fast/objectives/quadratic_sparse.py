@@ -16,7 +16,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import prefetch, split
+from drsub_fast.engine.primitives import prefetch, split
 from drsub_fast.engine.vector import is_finite
 from drsub_fast.objectives import sparse_steps  # noqa: F401  the operations
 from drsub_fast.objectives.base import register_objective

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 from drsub_fast.objectives.base import register_objective
 
 TableParams = namedtuple("TableParams", "n values")

@@ -6,8 +6,7 @@ from collections import namedtuple
 import numpy as np
 
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.lapack import gemm
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import gemm, split
 from drsub_fast.engine.vector import is_finite
 from drsub_fast.objectives.softmax_sweep import NOISE, is_extreme, sweep
 

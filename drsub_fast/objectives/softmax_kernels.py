@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from drsub_fast.engine.dispatch import own
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.stack import own
 from drsub_fast.engine.vector import assign
 from drsub_fast.objectives import lazy_gradient  # noqa: F401  the operations
 from drsub_fast.objectives.base import PIECES, best_step, register_objective

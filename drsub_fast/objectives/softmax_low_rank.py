@@ -5,10 +5,9 @@ from collections import namedtuple
 
 import numpy as np
 
+from drsub_fast.engine.dispatch import own
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.lapack import gemm, potrf, trsm
-from drsub_fast.engine.parts import split
-from drsub_fast.engine.stack import own
+from drsub_fast.engine.primitives import gemm, potrf, split, trsm
 from drsub_fast.engine.vector import assign
 from drsub_fast.objectives.base import register_objective
 from drsub_fast.objectives.softmax_elimination import eliminate

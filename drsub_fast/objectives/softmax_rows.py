@@ -6,7 +6,7 @@ import numpy as np
 
 from drsub_fast.engine.heap import push, sift_down
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.lapack import gemm, potrf, syrk, trsm
+from drsub_fast.engine.primitives import gemm, potrf, syrk, trsm
 from drsub_fast.engine.vector import add_scaled, assign
 from drsub_fast.objectives.softmax_elimination import (
     APPLIED,

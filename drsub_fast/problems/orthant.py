@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from drsub_fast._checks import as_array, as_count, as_real, as_seed, as_symmetric, as_vector
 from drsub_fast._records import Record
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import (
     DRCheck,

@@ -18,7 +18,7 @@ from drsub_fast._kinds import COUNT, NUMBER, SETS, array, register_kind
 from drsub_fast.engine.codes import OK
 from drsub_fast.engine.heap import heapify, pop
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 from drsub_fast.sets.base import FeasibleSet, register_set
 
 BallParams = namedtuple("BallParams", "radius n")

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from drsub_fast._checks import as_vector
 from drsub_fast._kinds import LARGEST, SETS, array, register_kind, within
 from drsub_fast.engine.codes import OK
+from drsub_fast.engine.dispatch import own
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.stack import own
 from drsub_fast.sets.base import FeasibleSet, register_set
 
 BoxParams = namedtuple("BoxParams", "upper")

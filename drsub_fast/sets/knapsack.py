@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 from drsub_fast._checks import as_real, as_vector
 from drsub_fast._kinds import LARGEST, NUMBER, SETS, array, register_kind, within
 from drsub_fast.engine.codes import FAILED, OK
+from drsub_fast.engine.dispatch import own
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
-from drsub_fast.engine.stack import own
+from drsub_fast.engine.primitives import split
 from drsub_fast.sets.base import FeasibleSet, register_set
 from drsub_fast.sets.knapsack_projection import MISS, SLACK, project_onto_knapsacks
 from drsub_fast.sets.select import select

@@ -40,7 +40,7 @@ from drsub_fast._kinds import SETS, array, register_kind
 from drsub_fast.engine.codes import OK
 from drsub_fast.engine.heap import heapify, pop
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.sets.base import register_set
 from drsub_fast.sets.polytope import Polytope

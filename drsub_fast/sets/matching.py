@@ -30,7 +30,7 @@ from drsub_fast._checks import as_array, as_count, as_number_or_vector, require_
 from drsub_fast._kinds import COUNT, SETS, array, register_kind
 from drsub_fast.engine.codes import NEEDS_SOLVER, OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.sets.base import register_set
 from drsub_fast.sets.polytope import Polytope

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from drsub_fast._checks import MatrixLike, as_array, as_sparse, as_vector, dense, entry, first_few, require_at_least
 from drsub_fast._kinds import LARGEST, SETS, array, register_kind, within
 from drsub_fast.engine.codes import NEEDS_SOLVER
+from drsub_fast.engine.dispatch import own, row_of
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.stack import own, row_of
 from drsub_fast.lp.highs import HighsOracle
 from drsub_fast.lp.projection import project_onto_rows
 from drsub_fast.lp.rows import breaches, shrink_into_rows

@@ -7,7 +7,7 @@ import numpy as np
 
 from drsub_fast.engine.codes import OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 from drsub_fast.engine.vector import clip_above
 
 FullyCorrectiveOptions = namedtuple("FullyCorrectiveOptions", "tol")

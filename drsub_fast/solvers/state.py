@@ -28,7 +28,7 @@ from collections import namedtuple
 from drsub_fast._checks import as_real
 from drsub_fast.engine.codes import NEEDS_SOLVER, OK
 from drsub_fast.engine.jit import kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 from drsub_fast.engine.vector import assign, clip_above, replace, slope
 from drsub_fast.objectives.base import evaluate, gradient_rate, objective_carve, objective_size, prepare
 from drsub_fast.objectives.lazy_gradient import refresh_gradient

@@ -6,7 +6,7 @@ import pytest
 import drsub_fast as ds
 from drsub_fast._kinds import OBJECTIVES, SETS
 from drsub_fast.batch.problem_stack import ProblemStack
-from drsub_fast.engine.stack import problem_at
+from drsub_fast.engine.dispatch import problem_at
 
 N, B = 5, 4
 

@@ -6,8 +6,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from drsub_fast.engine.alarm import call_with_alarm, call_without_alarm
-from drsub_fast.engine.clock import OutOfTime, now, until
+from drsub_fast.engine.clock import OutOfTime, call_with_alarm, call_without_alarm, now, until
 from drsub_fast.engine.jit import kernel
 
 

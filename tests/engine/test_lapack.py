@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from drsub_fast.engine import lapack
+from drsub_fast.engine import primitives as lapack
 from drsub_fast.engine.jit import COMPILE, kernel
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from drsub_fast.engine.jit import compiling, engine, kernel
-from drsub_fast.engine.parts import split
+from drsub_fast.engine.primitives import split
 
 
 @kernel(memory=True)
