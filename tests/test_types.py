@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 import drsub_fast as ds
+from drsub_fast._kinds import OBJECTIVES, SETS
+from drsub_fast.batch.problem_stack import StackArrays
+from drsub_fast.solvers.record import Options
 
 PROGRAM = Path(__file__).with_name("typing_program.py")
 
@@ -31,6 +34,10 @@ MISTAKES = {
     "P.project(": ("P.projection(", "attr-defined"),
     "chosen.items": ("chosen.item", "attr-defined"),
     "stack.value.mean()": ("stack.values.mean()", "attr-defined"),
+    "max_iter=9": ("max_itr=9", "call-arg"),
+    'lmo="highs"': ('lmo="high"', "arg-type"),
+    'method="frank-wolfe"': ('method="frank-wolf"', "arg-type"),
+    'ds.scipy_method("multi-start")': ('ds.scipy_method("multi")', "arg-type"),
     "size=3, method=how": ("size=3, method=3", "arg-type"),
 }
 
@@ -88,6 +95,14 @@ def test_mistakes_are_found(check):
     report = check("\n".join(lines) + "\n")
     found = {(int(line), kind) for line, kind in re.findall(r"program\.py:(\d+): error: .*\[([\w-]+)\]", report)}
     assert found == expected
+
+
+def test_arguments_of_stacks_are_those_of_the_registry():
+    kinds = [kind for kinds in (OBJECTIVES, SETS) for kind in kinds.values()]
+    assert set(StackArrays.__annotations__) - {name for kind in kinds for name in kind.arguments} <= set(
+        Options.__annotations__
+    )
+    assert {name for kind in kinds for name in kind.arguments} <= set(StackArrays.__annotations__)
 
 
 def test_the_program_runs():

@@ -1,6 +1,6 @@
 """A program as users write it, for `mypy --strict`: tests/test_types.py checks it, and what must be refused."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,9 @@ def main() -> None:
     coverage = ds.Multilinear.coverage([{0, 1}, {1, 2}, {2}])
     print(ds.round_solution(coverage, ds.Budget(2, np.ones(3)), [0.5, 0.5, 1.0]).items)
     stack = ds.maximize_stacked(H=np.zeros((5, 2, 2)), h=np.ones((5, 2)), upper=np.ones(2))
+    again = ds.maximize_stacked(L=np.eye(2), k=1.0, upper=np.ones(2), method="frank-wolfe", max_iter=9)
+    arrays: dict[str, Any] = {"L": [[1.0]], "upper": [1.0]}
+    print(again.methods, ds.maximize_stacked(**arrays, lmo="highs", n_starts=2), ds.scipy_method("multi-start"))
     print(stack.value.mean(), len(stack), [r.value for r in ds.maximize_many([(f, P), (f, P)])])
     print(ds.certificates.upper_bound(f, P), choose(np.eye(5), "auto"))
 

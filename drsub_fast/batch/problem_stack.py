@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import scipy
@@ -23,6 +23,67 @@ from drsub_fast._kinds import (
 from drsub_fast.objectives.base import Objective
 from drsub_fast.problems.arrays import named_kind, renamed, vocabulary
 from drsub_fast.sets.base import FeasibleSet
+
+
+class StackArrays(TypedDict, total=False):
+    """Arguments of the built-in objectives and sets, and options of some methods, for type checkers.
+
+    Those of a kind of your own are passed as ``**arrays``, a dict of str to Any.
+    """
+
+    H: ArrayLike
+    h: ArrayLike
+    c: ArrayLike
+    factor: ArrayLike
+    diagonal: ArrayLike
+    require_dr: bool
+    Z: ArrayLike
+    y: ArrayLike
+    weight: ArrayLike
+    gamma: ArrayLike
+    regularizer: str
+    L: ArrayLike
+    unit_box: bool
+    W: ArrayLike
+    concave: Literal["sqrt", "log", "min"]
+    feature_weights: ArrayLike
+    cap: ArrayLike
+    matrices: ArrayLike
+    factors: ArrayLike
+    offset: ArrayLike
+    sets: ArrayLike
+    element_weights: ArrayLike
+    utilities: ArrayLike
+    adjacency: ArrayLike
+    values: ArrayLike
+    extension: str
+    base: ArrayLike
+    effects: ArrayLike
+    cost: ArrayLike
+    start: ArrayLike
+    signs: ArrayLike
+    graph: ArrayLike
+    upper: ArrayLike | None
+    A: ArrayLike | None
+    b: ArrayLike | None
+    A_eq: ArrayLike | None
+    b_eq: ArrayLike | None
+    lower: ArrayLike | None
+    weights: ArrayLike
+    budget: ArrayLike
+    radius: ArrayLike
+    n: int
+    total: ArrayLike
+    k: ArrayLike
+    groups: ArrayLike
+    capacities: ArrayLike
+    edges: ArrayLike
+    n_left: int
+    n_right: int
+    n_samples: int
+    n_values: int
+    gap: float
+    max_nodes: int | None
 
 
 class StackedArgument:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from drsub_fast._checks import as_count, as_flag, as_real, as_seed, one_of
 from drsub_fast.batch.checkpoint import Checkpoint, identified
 from drsub_fast.batch.pieces import HELD, PIECES, PIECES_OF_WORKER, SENT, Stack, stack_in_memory
-from drsub_fast.batch.problem_stack import ProblemStack, StackedArgument
+from drsub_fast.batch.problem_stack import ProblemStack, StackArrays, StackedArgument
 from drsub_fast.batch.stack_claims import Claims
 from drsub_fast.batch.stack_run import (
     Batch,
@@ -95,7 +95,7 @@ def maximize_stacked(
     trace: bool = False,
     checkpoint: str | Path | None = None,
     progress: bool = False,
-    **arrays: Any,
+    **arrays: Unpack[StackArrays],
 ) -> StackedResult:
     """Solves many problems of one size, given as stacked arrays.
 
@@ -188,9 +188,9 @@ def maximize_stacked(
         subroutine=subroutine, n_starts=n_starts, seed=seed, lmo=lmo, time_limit=time_limit, on_error=on_error,
         trace=trace, **_options_among(arrays, method, subroutine),
     )  # fmt: skip
-    arrays = {name: data for name, data in (arrays | {"curvature": curvature}).items() if data is not None}
-    arrays = {name: data for name, data in arrays.items() if name not in settings["more"]}
-    checked = _checked(settings, arrays)
+    given = {**arrays, "curvature": curvature}
+    given = {name: data for name, data in given.items() if data is not None and name not in settings["more"]}
+    checked = _checked(settings, given)
     problems, name, options, *_ = checked
     settings["method"] = name
     if not problems.count or (executor is None and checkpoint is None):
