@@ -5,6 +5,7 @@ The arrays are those of `drsub_fast.greedy_map_stacked` by name. A Parquet file 
 candidates of a user follow each other. Features are never read as a whole.
 """
 
+import errno
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -38,6 +39,8 @@ def read_choice_stack(path: str | Path) -> tuple[Stack, Any]:
             return _parquet_stack(path), None
         arrays = arrays_in(path)
         if arrays is None:
+            if not path.exists():
+                raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
             raise ValueError("give an .npz file, a folder of .npy files, or a .parquet file")
         unknown = [name for name in arrays if name not in (*NAMES, "per_group")]
         if unknown:

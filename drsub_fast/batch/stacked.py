@@ -34,6 +34,7 @@ from drsub_fast.methods import METHODS, method_names, options_of
 from drsub_fast.problems.arrays import vocabulary
 from drsub_fast.result import Status
 from drsub_fast.sets.base import ORACLES
+from drsub_fast.solvers.frank_wolfe import STEP_SIZES
 from drsub_fast.solvers.multi_start import default_starts
 from drsub_fast.solvers.record import Method, MethodName, check_options
 from drsub_fast.solvers.state import as_tolerance
@@ -59,19 +60,23 @@ def _checked_options(method, n, settings, curvature):
         options["time_limit"] = as_real(settings["time_limit"], "time_limit", lower=0.0)
     if n_starts is not None and as_count(n_starts, "n_starts", lower=1) > 1 and "n_starts" not in takes:
         raise ValueError(f"method {method!r} has one start; use method='multi-start' for n_starts = {n_starts}")
+    if given.get("max_iter") is not None:
+        as_count(given["max_iter"], "max_iter")
     options |= given if n_starts is None or "n_starts" not in takes else given | {"n_starts": int(n_starts)}
     if method not in METHODS:
         return options
     max_iter = given.get("max_iter")
     if max_iter is None and "max_iter" in takes:
         max_iter = METHODS[method].default("max_iter")
-    options["max_iter"] = n if max_iter is None else as_count(max_iter, "max_iter")  # as many as there are variables
+    options["max_iter"] = n if max_iter is None else max_iter  # as many as there are variables
     if "n_starts" in takes:
         options.setdefault("n_starts", default_starts(n))
     if "subroutine" in takes:
         options["subroutine"] = subroutine
     if takes_step_size(METHODS[options.get("subroutine", method)]):
-        options.setdefault("step_size", settings["step_size"])
+        step_size = options.setdefault("step_size", settings["step_size"])
+        if isinstance(step_size, str):
+            one_of(step_size, "step_size", tuple(STEP_SIZES))
     return options
 
 

@@ -88,7 +88,10 @@ def run(argv: list[str]) -> int:
     path = path if path.suffix == ".nl" else path.with_name(path.name + ".nl")
     stub = path.with_suffix("")
     words = [word for word in argv[1:] if word != "-AMPL"]
-    file = open_nl(path)
+    try:
+        file = open_nl(path)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     x: NDArray[np.float64] | None = None
     number = 1
     try:

@@ -6,6 +6,7 @@ from typing import Any
 
 from drsub_fast._checks import one_of
 from drsub_fast.methods import METHODS, method_names, options_of
+from drsub_fast.proofs.global_optimum import global_maximum
 
 _OPTIONS = (
     ("max_iter", int, "steps of the method"),
@@ -36,11 +37,12 @@ def truth(text: str) -> bool:
 def _own_options():
     """Further options of methods that a number or text can give, with the names of the methods that have them."""
     found: dict[str, list[str]] = {}
-    for method in METHODS.values():
-        for name, item in signature(method.solve).parameters.items():
+    solvers = {name: record.solve for name, record in METHODS.items()} | {"global-maximum": global_maximum}
+    for method, solver in sorted(solvers.items()):
+        for name, item in signature(solver).parameters.items():
             plain = item.default is None or isinstance(item.default, (int, float, str))
             if item.kind is Parameter.KEYWORD_ONLY and plain and name not in _NOT_HERE:
-                found.setdefault(name, []).append(method.name)
+                found.setdefault(name, []).append(method)
     return found
 
 

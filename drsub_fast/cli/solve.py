@@ -1,5 +1,6 @@
 """``drsub-fast solve``: maximises the problem in a file."""
 
+import errno
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -43,6 +44,8 @@ def run(args: Namespace) -> int:
     """Solves a file's problem and prints what the answer is worth."""
     if args.out is not None and args.out.suffix.lower() not in RESULT_FILES:
         raise ValueError(f"--out {args.out}: the result is written as {', '.join(RESULT_FILES)}")
+    if args.out is not None and not args.out.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "No such folder", str(args.out.parent))
     options = given_options(args)
     problem = read_problem(args.file, require_dr=args.require_dr)
     result = maximize(problem.f, problem.P, method=args.method, bound=args.bound, **options)

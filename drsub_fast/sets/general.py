@@ -119,7 +119,9 @@ class GeneralPolytope(FeasibleSet):
         crossed = np.flatnonzero(self._lower > self._upper)
         if crossed.size:
             j = int(crossed[0])
-            raise ValueError(f"lower[{j}] = {self._lower[j]:g} is above upper[{j}] = {self._upper[j]:g}")
+            raise ValueError(
+                f"the set is empty: lower[{j}] = {self._lower[j]:g} is above upper[{j}] = {self._upper[j]:g}"
+            )
         self.A, self.b = _as_rows(A, b, "A", n)
         self.A_eq, self.b_eq = _as_rows(A_eq, b_eq, "A_eq", n)
         self._rows = scipy.sparse.vstack([self.A, self.A_eq], format="csc")

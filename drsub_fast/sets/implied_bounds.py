@@ -51,7 +51,7 @@ def implied_bounds(
     crossed = np.flatnonzero(upper < lower)
     if crossed.size:
         j = int(crossed[0])
-        raise ValueError(f"the bounds of {label(j)} cross: {lower[j]:g} > {upper[j]:g}")
+        raise ValueError(f"the set is empty: the bounds of {label(j)} cross: {lower[j]:g} > {upper[j]:g}")
     rows = scipy.sparse.csr_array(A, dtype=np.float64)
     upper = np.where(np.isfinite(upper), upper, _single_row_bounds(rows, row_upper, lower))
     if np.isfinite(lower).all() and np.isfinite(upper).all():

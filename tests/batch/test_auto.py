@@ -115,6 +115,8 @@ def test_a_step_size_that_no_loop_knows_is_taken_one_by_one(interpreted, options
         ({"method": "auto", "step_size": "exact"}, TypeError, "method 'auto' takes no option 'step_size'"),
         ({"method": "frank-wolfe", "x0": np.zeros(3)}, TypeError, "x0 cannot be combined with"),
         ({"method": "global-maximum", "max_iter": 3}, TypeError, "takes no option 'max_iter'; its options are gap"),
+        ({"method": "auto", "max_iter": -1}, ValueError, "max_iter = -1 must be at least 0"),
+        ({"method": "frank-wolfe", "step_size": "zigzag"}, ValueError, "unknown step_size 'zigzag'"),
         ({"method": "steepest"}, ValueError, "unknown method 'steepest'; choose from"),
     ],
 )

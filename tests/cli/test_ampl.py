@@ -169,6 +169,7 @@ def integer(M):
         (swap(lambda x, y, z: x**2 - y**2, pyo.minimize), "not DR-submodular when minimised", 500),
         (constrain(lambda x, y, z: x * y <= 1), "constraint . is quadratic: linear constraints", 500),
         (constrain(lambda x, y, z: x + z >= 9), "the set is empty", 200),
+        (lambda M: M.x[1].setlb(2), r"the set is empty: the bounds of x1 cross: 2 > 1", 200),
         (integer, "integer or binary: continuous variables", 500),
     ],
 )

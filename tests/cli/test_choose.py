@@ -120,6 +120,11 @@ def test_bad_files_are_refused_by_name(tmp_path, capsys, arrays, words):
     assert not (tmp_path / "out.npz").exists()
 
 
+def test_a_missing_file_is_said_to_be_missing(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.npz"):
+        choice_files.read_choice_stack(tmp_path / "none.npz")
+
+
 def test_damaged_and_foreign_files_are_refused(tmp_path, capsys):
     pyarrow = pytest.importorskip("pyarrow")
     pytest.importorskip("pyarrow.parquet")

@@ -230,6 +230,21 @@ def test_broken_files_are_named(tmp_path, capsys):
         assert error.count("\n") == 1
 
 
+def test_options_of_the_method_with_proof_reach_it(quadratic_file, tmp_path, capsys):
+    options = ["--method", "global-maximum", "--gap", "0.5", "--max-nodes", "2"]
+    assert main(["solve", str(quadratic_file), *options]) == 0
+    assert main(["batch", str(quadratic_file), "--out", str(tmp_path / "o.npz"), "--jobs", "1", *options]) == 0
+    assert main(["solve", str(quadratic_file), "--max-nodes", "2"]) == 2
+    assert "method auto has no option --max-nodes" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_not_there_is_said_before_the_work(quadratic_file, tmp_path, capsys):
+    assert main(["solve", str(quadratic_file), "--out", str(tmp_path / "none" / "o.npz")]) == 2
+    printed = capsys.readouterr()
+    assert "No such folder" in printed.err
+    assert printed.out == ""
+
+
 def test_require_dr_false_reads_quadratics_of_any_sign(tmp_path, capsys):
     f, P = ds.Quadratic([[1.0, 0.5], [0.5, -2.0]], [1.0, 1.0], require_dr=False), ds.Box([1.0, 1.0])
     ds.write_problem(tmp_path / "p.lp", f, P)
