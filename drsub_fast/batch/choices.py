@@ -28,7 +28,7 @@ from drsub_fast.discrete.greedy import greedy_map, size_message
 from drsub_fast.discrete.packing import as_packing
 from drsub_fast.engine.interpreted import Interpreted
 from drsub_fast.engine.threads import one_blas_thread, progress_bar, worker_count
-from drsub_fast.objectives.similarity import SIMILARITIES, Similarity
+from drsub_fast.objectives.similarity import SIMILARITIES, Similarity, rounding_of
 from drsub_fast.result import Status, ran_as
 from drsub_fast.sets.partition import PartitionMatroid
 
@@ -363,7 +363,7 @@ def _choose_piece(settings, n_jobs, users_in_all, begin, arrays):
         found.items, found.state[:, COUNT].copy(), found.value, np.full(count, Status.COMPLETED, object), {},
         time.perf_counter() - began, None if run is None else not isinstance(run, Interpreted),
     )  # fmt: skip
-    _explain(result, begin, settings, users, first, last, found.state)
+    _explain(result, begin, settings, users, first, last, found.state, arrays)
     return result
 
 
@@ -417,13 +417,14 @@ def _limits(groups, first, last, per_group):
     return groups, per_group
 
 
-def _explain(result, begin, settings, users, first, last, state):
+def _explain(result, begin, settings, users, first, last, state, arrays):
     """Messages, and the users that the kernel leaves to `greedy_map`."""
+    given = arrays["L"].dtype if rounding_of(arrays.get("L")) > 0.0 else np.dtype(np.float64)
     said = (state[:, CODE] == BAD) | (result.counts < settings.size) | (state[:, INDEPENDENT] < result.counts)
     for i in np.flatnonzero(said).tolist():
         texts = []
         if state[i, CODE] == BAD:
-            texts.append(_choose_alone(result, i, settings, users, slice(first[i], last[i])))
+            texts.append(_choose_alone(result, i, settings, users, slice(first[i], last[i]), given))
         elif state[i, INDEPENDENT] < result.counts[i]:
             texts.append(size_message(int(result.counts[i]), int(state[i, INDEPENDENT])))
         if result.counts[i] < settings.size and result.status[i] is Status.COMPLETED:
@@ -433,10 +434,10 @@ def _explain(result, begin, settings, users, first, last, state):
             result.messages[i] = f"user {begin + i}: {'; '.join(filter(None, texts))}"
 
 
-def _choose_alone(result, i, settings, users, rows):
-    """User i by `greedy_map`; what is wrong with it, or else what is to be said."""
+def _choose_alone(result, i, settings, users, rows, given):
+    """User i by `greedy_map`; what is wrong with it, or else what is to be said. L was ``given`` in that type."""
     n, constraint = rows.stop - rows.start, None
-    data = {"L": users.data[rows, :n]} if users.kind == MATRIX else {
+    data = {"L": users.data[rows, :n].astype(given, copy=False)} if users.kind == MATRIX else {
         "features": users.data[rows], "similarity": settings.similarity, "gamma": settings.gamma,
         "quality": users.quality[rows] if users.quality.size else None,
     }  # fmt: skip

@@ -16,13 +16,10 @@ import numpy as np
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.primitives import split
 from drsub_fast.engine.vector import add_scaled
-from drsub_fast.objectives.similarity import SKEW
+from drsub_fast.objectives.similarity import INDEFINITE, LONG, SKEW, UNSURE, VANISHING
 
 #: Why a choice ended; `BAD`: at data that no kernel has.
 FULL, NO_GAIN, RANK, BAD = range(4)
-
-#: A squared gain below minus this part of the largest diagonal entry is no rounding.
-INDEFINITE = 1e-8
 
 #: What the data are: rows of features, by the similarities of `drsub_fast.objectives.similarity`, or rows of L.
 COSINE, INNER, RBF, MATRIX = range(4)
@@ -161,14 +158,27 @@ def _scale_row(x, scale, own):
         x[i] *= scale[i] * own
 
 
-def _rbf_row_plain(x, scale, own, squares, own_square, gamma):
-    x[:] = scale * own * np.exp(-gamma * (squares + own_square - 2.0 * x).clip(0.0))
+def _rbf_row_plain(x, scale, M, d, j, squares, gamma):
+    distance = squares + squares[j] - 2.0 * x
+    reach = gamma * (squares + squares[j])
+    near = np.flatnonzero((reach > LONG) & (gamma * distance <= VANISHING + UNSURE * reach))
+    if near.size:
+        distance[near] = np.square(M[:d, near] - M[:d, j, None]).sum(axis=0)
+    x[:] = scale * scale[j] * np.exp(-gamma * distance.clip(0.0))
 
 
 @kernel(plain=_rbf_row_plain)
-def _rbf_row(x, scale, own, squares, own_square, gamma):
+def _rbf_row(x, scale, M, d, j, squares, gamma):
+    """From inner products to similarities; long vectors that are near each other need their differences."""
+    own, own_square = scale[j], squares[j]
     for i in range(x.size):
-        x[i] = scale[i] * own * math.exp(-gamma * max(squares[i] + own_square - 2.0 * x[i], 0.0))
+        distance = squares[i] + own_square - 2.0 * x[i]
+        reach = gamma * (squares[i] + own_square)
+        if reach > LONG and gamma * distance <= VANISHING + UNSURE * reach:
+            distance = 0.0
+            for t in range(d):
+                distance += (M[t, i] - M[t, j]) ** 2
+        x[i] = scale[i] * own * math.exp(-gamma * max(distance, 0.0))
 
 
 @kernel
@@ -368,7 +378,7 @@ def _kernel_row(users, first, j, gamma, M, own, skew, x):
     _add_rows(x, M, j, 0, users.data.shape[1], 1.0)
     scale, squares = own[_SCALE, : x.size], own[_SQUARES, : x.size]
     if users.kind == RBF:
-        _rbf_row(x, scale, scale[j], squares, squares[j], gamma)
+        _rbf_row(x, scale, M, users.data.shape[1], j, squares, gamma)
         x[j] = scale[j] * scale[j]
     else:
         _scale_row(x, scale, scale[j])

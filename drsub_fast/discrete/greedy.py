@@ -29,7 +29,7 @@ from scipy.linalg import solve_triangular
 
 from drsub_fast._checks import as_flag
 from drsub_fast.discrete.bounds import hadamard_bound
-from drsub_fast.discrete.choice import FULL, INDEFINITE, MATRIX, NO_GAIN, RANK, Users
+from drsub_fast.discrete.choice import FULL, MATRIX, NO_GAIN, RANK, Users
 from drsub_fast.discrete.dependence import DEPENDENT, NEARLY_SINGULAR, gain_floor
 from drsub_fast.discrete.few_items import EXACTLY, NO_LABELS, NO_QUALITY, Chosen, at_most, choose_few, choose_from
 from drsub_fast.discrete.item_set import AS_MANY, MapResult, gains_in_order
@@ -186,7 +186,7 @@ def greedy_choice(
 def _require_psd(kernel, active):
     kernel.require_valid()
     lowest = active.squared.min(initial=0.0)
-    if np.isnan(lowest) or lowest < -INDEFINITE * kernel.diagonal.max():
+    if np.isnan(lowest) or lowest < -kernel.indefinite * kernel.diagonal.max():
         i = int(active.items[np.argmin(active.squared)])
         raise ValueError(
             f"L is not positive semidefinite: the squared gain of item {i} fell to {lowest:g}; "

@@ -15,7 +15,7 @@ from drsub_fast._checks import as_array, as_count, as_full, as_seed, as_sparse, 
 from drsub_fast.discrete.map_dpp import MapSolution, map_dpp
 from drsub_fast.discrete.set_greedy import GreedySet, greedy
 from drsub_fast.objectives.multilinear import Multilinear
-from drsub_fast.objectives.similarity import SIMILARITIES, as_features, with_norms
+from drsub_fast.objectives.similarity import SIMILARITIES, as_features, rounding_of, with_norms
 from drsub_fast.sets.base import FeasibleSet
 
 #: Cosines are rounded to multiples of this.
@@ -123,12 +123,17 @@ class ItemSelector:
         """
         quality = self.quality if quality is None else quality
         self._require_options(quality)
+        coarse = X.dtype if rounding_of(X) > 0.0 else np.float64
         X = self._checked(X, fitting=True)
         if self.similarity == "precomputed" and self.function != "max-coverage" and X.shape[0] != X.shape[1]:
             raise ValueError(f"X must be a square matrix of similarities, got shape {X.shape}")
         k = min(as_count(self.n_items, "n_items", lower=1), X.shape[0])
         if self.function == "dpp":
-            kernel = {"L": X} if self.similarity == "precomputed" else self._features(X) | {"quality": quality}
+            kernel = (
+                {"L": X.astype(coarse, copy=False)}
+                if self.similarity == "precomputed"
+                else self._features(X) | {"quality": quality}
+            )
             solution = map_dpp(constraint=self.constraint, size=k, **kernel)
             found: MapSolution | GreedySet = solution
             self.ranking_ = solution.order

@@ -50,8 +50,15 @@ _ALL_COMPARED, _COMPARED = 1024, 64
 _TREE_UP_TO, _BLOCK = 12, 1 << 24
 #: Squared norms from this up are not lost to underflow.
 _LEAST_SQUARE = 1e-280
-#: A negative eigenvalue, relative to the largest, that counts as rounding.
-_INDEFINITE = 1e-8
+#: A negative eigenvalue, or squared gain, relative to the largest, that counts as rounding.
+INDEFINITE = 1e-8
+#: The same and `SKEW` in units of the last place of numbers that are coarser than float64.
+_COARSE = 32.0
+#: Where gamma |v|^2 is above the first, |v_i|^2 + |v_j|^2 - 2 <v_i, v_j> has too few digits for an exponential, which
+#: is 0 anyway where the difference is above the second, and above the third part of the sum. Entries of differences
+#: that are made at a time.
+LONG, VANISHING, UNSURE = 1e3, 1e3, 1e-12
+_DIFFERENCES = 1 << 22
 
 
 Array: TypeAlias = NDArray[np.float64]
@@ -68,11 +75,14 @@ class ItemKernel:
     diagonal : ndarray, shape (n,)
     rank : int
         A bound on the rank of L.
+    indefinite : float
+        A negative eigenvalue, or squared gain, relative to the largest, that counts as rounding.
     """
 
     n: int
     diagonal: Array
     rank: int
+    indefinite = INDEFINITE
 
     def block(self, rows: Items, columns: Items) -> Array:
         """L at the given rows and columns (index arrays), shape (len(rows), len(columns)), fresh."""
@@ -100,7 +110,7 @@ class ItemKernel:
         """
         items = np.arange(self.n)
         values, vectors = np.linalg.eigh(self.block(items, items))
-        if values[0] < -_INDEFINITE * max(abs(values[0]), values[-1]):
+        if values[0] < -self.indefinite * max(abs(values[0]), values[-1]):
             raise ValueError(
                 f"the smallest eigenvalue of L is {values[0]:g}: L is not positive semidefinite; "
                 "drsub_fast.nearest_psd(L) is the closest kernel"
@@ -149,26 +159,46 @@ class RbfKernel(ItemKernel):
 
     def __init__(self, V: Array, gamma: float, scale: Array) -> None:
         self.V, self.gamma, self.scale = V, gamma, scale
-        self.squares = np.einsum("ij,ij->i", V, V)
+        self.squares = _row_sums_of_squares(V)
         self.diagonal = scale * scale
         self.n = self.rank = V.shape[0]
 
     def block(self, rows: Items, columns: Items) -> Array:
-        distance = -2.0 * (self.V[rows] @ self.V[columns].T)
-        distance += self.squares[rows][:, None]
-        distance += self.squares[columns]
+        with np.errstate(over="ignore", invalid="ignore"):
+            distance = -2.0 * (self.V[rows] @ self.V[columns].T)
+            distance += self.squares[rows][:, None]
+            distance += self.squares[columns]
+            self._measure_again(rows, columns, distance)
         block = np.exp(-self.gamma * distance.clip(0.0))
         block[rows[:, None] == columns] = 1.0  # an item with itself, whatever the rounding
         block *= self.scale[rows][:, None]
         block *= self.scale[columns]
         return block
 
+    def _measure_again(self, rows, columns, distance):
+        """Squared distances of long rows by differences, where their exponentials do not vanish."""
+        reach = self.gamma * self.squares
+        i, j = np.flatnonzero(reach[rows] > LONG), np.flatnonzero(reach[columns] > LONG)
+        if not (i.size and j.size):
+            return
+        most = VANISHING + UNSURE * (reach[rows[i]][:, None] + reach[columns[j]])
+        a, b = np.nonzero(~(self.gamma * distance[np.ix_(i, j)] > most))
+        i, j = i[a], j[b]
+        step = max(_DIFFERENCES // self.V.shape[1], 1)
+        for start in range(0, i.size, step):
+            at = i[start : start + step], j[start : start + step]
+            distance[at] = _row_sums_of_squares(self.V[rows[at[0]]] - self.V[columns[at[1]]])
+
 
 class MatrixKernel(ItemKernel):
-    """L as an array or a sparse matrix; only the rows that are asked for are looked at."""
+    """L as an array or a sparse matrix; only the rows that are asked for are looked at.
 
-    def __init__(self, L: Matrix, diagonal: Array) -> None:
+    ``unit`` is that in the last place of the numbers that L was given in.
+    """
+
+    def __init__(self, L: Matrix, diagonal: Array, unit: float = 0.0) -> None:
         self.L, self.n, self.diagonal = L, L.shape[0], diagonal
+        self.skew, self.indefinite = max(SKEW, unit), max(INDEFINITE, unit)
         self.rank = self.n
         self._read: list[int] = []
 
@@ -207,7 +237,7 @@ class MatrixKernel(ItemKernel):
             i, j = np.argwhere(bad)[0]
             wrong = (items[i], others[j]) if not np.isfinite(rows[i, j]) else (others[j], items[i])
             raise ValueError(f"{entry('L', wrong)} = {self.L[wrong]} is not finite")
-        if skew.max(initial=0.0) > SKEW * max(self.diagonal.max(), 1e-300):
+        if skew.max(initial=0.0) > self.skew * max(self.diagonal.max(), 1e-300):
             i, j = np.unravel_index(int(skew.argmax()), skew.shape)
             raise ValueError(
                 f"L is not symmetric: {entry('L', (items[i], others[j]))} = {rows[i, j]:g} but "
@@ -221,9 +251,9 @@ class MatrixKernel(ItemKernel):
         """Raise ValueError for an entry of a row that is not finite, or larger than one of a kernel can be."""
         row, d = self.block(np.array([i]), np.arange(self.n))[0], self.diagonal
         require_finite(row, f"L[{i}]")
-        most = np.sqrt(d + _INDEFINITE * d.max() + 1e-300)
+        most = np.sqrt(d + self.indefinite * d.max() + 1e-300)
         j = int(np.argmax(np.abs(row) / most))
-        if abs(row[j]) > (1.0 + SKEW) * most[i] * most[j]:
+        if abs(row[j]) > (1.0 + self.skew) * most[i] * most[j]:
             raise ValueError(
                 f"L is not positive semidefinite: L[{i}, {j}] = {row[j]:g}, but L[{i}, {i}] = {d[i]:g} and "
                 f"L[{j}, {j}] = {d[j]:g}; drsub_fast.nearest_psd(L) is the closest kernel"
@@ -376,6 +406,7 @@ def as_kernel_matrix(L: MatrixLike) -> MatrixKernel:
     ValueError
         If L is not square, or has a diagonal entry that is negative or not finite.
     """
+    unit = rounding_of(L)
     L = as_sparse(L, "L") if scipy.sparse.issparse(L) else as_view(L, "L")
     if L.shape[0] != L.shape[1]:
         raise ValueError(f"L must be square, got shape {L.shape}")
@@ -387,7 +418,22 @@ def as_kernel_matrix(L: MatrixLike) -> MatrixKernel:
         i = int(bad.argmax())
         what = "negative: L is not positive semidefinite" if np.isfinite(diagonal[i]) else "not finite"
         raise ValueError(f"L[{i}, {i}] = {diagonal[i]:g} is {what}")
-    return MatrixKernel(L, diagonal)
+    return MatrixKernel(L, diagonal, unit)
+
+
+def rounding_of(L: Any) -> float:
+    """The part of the largest entries of a kernel that rounding takes where its numbers are coarser than float64; or 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rounding_of(np.eye(2, dtype=np.float32)) > 1e-6, rounding_of(np.eye(2))
+    (True, 0.0)
+    """
+    dtype = getattr(L, "dtype", None)
+    if not isinstance(dtype, np.dtype) or dtype.kind != "f" or dtype.itemsize >= 8:
+        return 0.0
+    return _COARSE * float(np.finfo(dtype).eps)
 
 
 def _scaled_rows(V, scale):

@@ -51,7 +51,7 @@ from drsub_fast._checks import MatrixLike
 from drsub_fast._kinds import FLAG, LARGEST, OBJECTIVES, array, register_kind, symmetric, within
 from drsub_fast.objectives import softmax_kernels  # noqa: F401  registers the operations
 from drsub_fast.objectives.base import Objective
-from drsub_fast.objectives.similarity import FeatureKernel, as_features
+from drsub_fast.objectives.similarity import FeatureKernel, as_features, rounding_of
 from drsub_fast.objectives.softmax_elimination import SoftmaxParams
 from drsub_fast.objectives.softmax_low_rank import LowRankSoftmaxParams
 from drsub_fast.objectives.softmax_rows import LEAST_LOG
@@ -61,6 +61,9 @@ from drsub_fast.objectives.softmax_sweep import LARGE
 #: gradient at n = 32, k = 8: 2.0 us against 5.0 us by L; n = 64, k = 16: 5.7 against 15 us.
 _LOW_RANK_FROM = 32
 _LOW_RANK_RATIO = 4
+
+#: Asymmetry and negative eigenvalues, relative to the largest, that count as rounding.
+_ROUNDING = 1e-10
 
 #: What to do with a matrix that is no kernel.
 _CLOSEST = "drsub_fast.nearest_psd(L) is the closest kernel"
@@ -74,11 +77,11 @@ def _is_definite(S):
     return True
 
 
-def _require_psd(L, name):
-    """Raise ValueError naming the smallest eigenvalue unless it is at least -1e-10 of the largest."""
-    if not _is_definite(L + 1e-10 * max(0.0, L.diagonal().max()) * np.eye(len(L))):
+def _require_psd(L, name, tolerance):
+    """Raise ValueError naming the smallest eigenvalue unless it is at least -tolerance times the largest."""
+    if not _is_definite(L + tolerance * max(0.0, L.diagonal().max()) * np.eye(len(L))):
         eigenvalues = np.linalg.eigvalsh(L)
-        if eigenvalues[0] < -1e-10 * eigenvalues[-1] or eigenvalues[-1] < 0.0:
+        if eigenvalues[0] < -tolerance * eigenvalues[-1] or eigenvalues[-1] < 0.0:
             raise ValueError(
                 f"{name} is not positive semidefinite: its smallest eigenvalue is {eigenvalues[0]:g} (largest "
                 f"{eigenvalues[-1]:g}); {_CLOSEST}"
@@ -86,14 +89,22 @@ def _require_psd(L, name):
 
 
 def _as_kernel(L):
-    """L as a symmetric positive semidefinite matrix, or a ValueError that names its smallest eigenvalue."""
+    """L as a symmetric positive semidefinite matrix, or a ValueError that names its smallest eigenvalue.
+
+    Numbers coarser than float64 may be indefinite by their rounding, which is taken away.
+    """
+    unit = rounding_of(L)
     square = _checks.as_square(L, "L")
     try:
-        L = _checks.as_symmetric(square, "L")
+        L = _checks.as_symmetric(square, "L", max(_ROUNDING, unit))
     except ValueError as error:
         least = np.linalg.eigvalsh(0.5 * (square + square.T))[0]
         raise ValueError(f"{error}. The smallest eigenvalue of that is {least:g}; {_CLOSEST}") from None
-    _require_psd(L, "L")
+    _require_psd(L, "L", max(_ROUNDING, unit))
+    if unit > 0.0 and not _is_definite(L + _ROUNDING * max(0.0, L.diagonal().max()) * np.eye(len(L))):
+        values, vectors = np.linalg.eigh(L)
+        L = (vectors * values.clip(0.0)) @ vectors.T
+        L = 0.5 * (L + L.T)
     return L
 
 
@@ -344,7 +355,7 @@ def _stack(L=None, factor=None, unit_box=True):
 def _definite(L):
     """For each symmetric matrix whether `_require_psd` finds it definite at once."""
     diagonal = L.diagonal(axis1=1, axis2=2)
-    shifted = L + 1e-10 * diagonal.max(axis=1, initial=0.0)[:, None, None] * np.eye(L.shape[1])
+    shifted = L + _ROUNDING * diagonal.max(axis=1, initial=0.0)[:, None, None] * np.eye(L.shape[1])
     try:
         np.linalg.cholesky(shifted)
         return np.ones(len(L), bool)

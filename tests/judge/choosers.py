@@ -34,14 +34,14 @@ def problem_of(L, family, size):
     )  # fmt: skip
 
 
-def judge_set(judge, door, problem, found, by_extension=False):
+def judge_set(judge, door, problem, found):
     """What every answer claims."""
     items = [int(i) for i in found.items]
     if not judge.check(door, claims.items_are_distinct, found.items, problem.n):
         return
     judge.check(door, claims.items_are_allowed, items, problem.fits)
     judge.check(door, claims.size_is_kept, items, problem.size)
-    judge.check(door, claims.log_det_is_right, found.value, items, problem, by_extension)
+    judge.check(door, claims.log_det_is_right, found.value, items, problem)
     if hasattr(found, "bound"):
         judge.check(door, claims.bound_holds, found.bound, problem.best)
         judge.check(door, claims.bound_is_no_less_than_the_value, found.bound, found.value)
@@ -91,12 +91,12 @@ def _rounded(rng, judge, problem, P):
             options = dict(method=method, improve=improve, size=size, may_refuse=may)
             found = judge.ask(door, ds.round_solution, f, P, x, **options)
             if found is not None:
-                judge_set(judge, door, problem, found, by_extension=True)
+                judge_set(judge, door, problem, found)
     starts = [m for m in range(1 << problem.n) if problem.surely[m] and problem.least[m] >= CLEAR]
     start = truths.items_of(starts[int(rng.integers(len(starts)))])
     found = judge.ask("improve_set", ds.improve_set, f, P, start, size=size, may_refuse=may)
     if found is not None:
-        judge_set(judge, "improve_set", problem, found, by_extension=True)
+        judge_set(judge, "improve_set", problem, found)
         if size is None:
             least = problem.values[truths.mask_of(start)]
             judge.check("improve_set", claims.is_at_least, found.value, least, "the value of the set it began with")
@@ -104,7 +104,7 @@ def _rounded(rng, judge, problem, P):
         door = f"greedy of a softmax{' improve' * improve}"
         found = judge.ask(door, ds.greedy, f, P, size=size, improve=improve, may_refuse=may)
         if found is not None:
-            judge_set(judge, door, problem, found, by_extension=True)
+            judge_set(judge, door, problem, found)
 
 
 def case(rng, judge):

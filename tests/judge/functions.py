@@ -9,7 +9,7 @@ import numpy as np
 import drsub_fast as ds
 from drsub_fast._kinds import OBJECTIVES
 
-from . import draws
+from . import draws, softmax_truth
 
 
 class Function(NamedTuple):
@@ -92,21 +92,27 @@ def _softmax(rng, region):
     def matrix(y):
         return y[..., :, None] * (L - np.eye(n)) + np.eye(n)
 
+    def scaled(y):
+        """I + sqrt(Y) (L - I) sqrt(Y) with its rows and columns divided by the roots of its diagonal."""
+        root = np.sqrt(y)
+        S = (1.0 - y)[..., :, None] * np.eye(n) + root[..., :, None] * L * root[..., None, :]
+        d = np.sqrt(np.abs(np.einsum("...ii->...i", S)).clip(1e-300))
+        return S / d[..., :, None] / d[..., None, :]
+
     def value(y):
         # No value where an eigenvalue of I + sqrt(Y) (L - I) sqrt(Y) is negative, be their product positive or not.
-        root = np.sqrt(y)
-        least = np.linalg.eigvalsh(root[..., :, None] * (L - np.eye(n)) * root[..., None, :] + np.eye(n))[..., 0]
+        least = np.linalg.eigvalsh(scaled(y))[..., 0]
         with np.errstate(divide="ignore"):
             return np.where(least > 0.0, np.linalg.slogdet(matrix(y))[1], -np.inf)
 
     def gradient(y):
-        inverse = np.linalg.inv(matrix(y))
-        return np.einsum("ij,...ji->...i", L - np.eye(n), inverse)
+        if y.ndim == 1:
+            return softmax_truth.truth(L, y)[1]
+        return np.einsum("ij,...ji->...i", L - np.eye(n), np.linalg.inv(matrix(y)))
 
     def condition(y):
-        # How far rounding of the matrix's entries moves log det.
-        M = matrix(y)
-        return np.linalg.cond(M / np.abs(M).max(-1, keepdims=True).clip(1e-300))
+        """How far rounding of the entries of L, each on its own scale, moves log det."""
+        return np.linalg.cond(scaled(y))
 
     f = ds.Softmax(L, unit_box=unit_box)
     return Function(
@@ -115,7 +121,7 @@ def _softmax(rng, region):
         value,
         gradient,
         lambda y: 1.0 + np.abs(value(y)) + condition(y),
-        loss=lambda y: 1e-15 * np.linalg.cond(matrix(y)) + 2e-15 * np.abs(L).max(),
+        loss=lambda y: 1e-11 + 1e-14 * condition(y),
     )
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from softmax_truth import gram, truth
+from judge.softmax_truth import gram, truth
 
 import drsub_fast as ds
 from drsub_fast.objectives.base import advance, hessian_product, objective_carve, objective_size
