@@ -9,19 +9,19 @@ from drsub_fast.lp.tableau import (
     COST,
     DUAL_TOL,
     GAIN,
-    GAP,
-    HELD,
+    LEVEL,
     LOSS,
+    MARGIN,
+    PER_COLUMN,
+    PER_ROW,
     PIVOTS,
     QUEUE,
-    RATIO,
     ROOM,
     ROW,
-    SCORE,
     SIDE,
     SINCE,
     SPENT,
-    VALUE,
+    STAND,
     WEIGHT,
     D,
     exchange,
@@ -46,12 +46,12 @@ _PIVOT_TOL = 1e-9
 def _pivot(work, p, q, step):
     """The variable of column q moves by ``step`` until the one of row p is at a bound, and takes its place."""
     table, state = work.table, work.state
-    held = table[HELD, q] + step
+    held = table[STAND, q] + step
     bound = table[ROOM, p]
-    at_upper = table[VALUE, p] - step * table[COLUMN, p] > 0.5 * bound
+    at_upper = table[LEVEL, p] - step * table[COLUMN, p] > 0.5 * bound
     for i in range(work.T.shape[0]):
-        table[VALUE, i] -= step * table[COLUMN, i]
-    table[VALUE, p] = held
+        table[LEVEL, i] -= step * table[COLUMN, i]
+    table[LEVEL, p] = held
     table[ROOM, p] = table[BOUND, q]
     exchange(work, p, q)
     price = table[D, q]
@@ -60,7 +60,7 @@ def _pivot(work, p, q, step):
         table[D, j] -= price * table[ROW, j]
     table[BOUND, q] = bound
     table[SIDE, q] = 0.0 if bound <= 0.0 else (-1.0 if at_upper else 1.0)
-    table[HELD, q] = bound if at_upper else 0.0
+    table[STAND, q] = bound if at_upper else 0.0
     state[PIVOTS] += 1
     state[SPENT] += 1
     state[SINCE] += 1
@@ -78,8 +78,8 @@ def primal_pivots(work, m, n, most):
     while state[SPENT] < most:
         for j in range(n):
             gain = table[SIDE, j] * table[D, j]
-            table[SCORE, j] = gain * gain / table[WEIGHT, j] if gain > DUAL_TOL else 0.0
-        q = place_of_greatest(table, SCORE, n)
+            table[PER_COLUMN, j] = gain * gain / table[WEIGHT, j] if gain > DUAL_TOL else 0.0
+        q = place_of_greatest(table, PER_COLUMN, n)
         if q < 0:
             return OPTIMAL
         read_column(work, q)
@@ -87,31 +87,31 @@ def primal_pivots(work, m, n, most):
         # Two-pass ratio test: the largest pivot among the variables that block within tolerance.
         for i in range(m):
             rate = direction * table[COLUMN, i]
-            down, up = table[VALUE, i], table[ROOM, i] - table[VALUE, i]
+            down, up = table[LEVEL, i], table[ROOM, i] - table[LEVEL, i]
             slack = down if rate > 0.0 else up
             size = abs(rate)
-            table[GAP, i] = slack
-            table[RATIO, i] = (slack + PRIMAL_TOL) / size if size > _PIVOT_TOL else math.inf
-        limit = least_of(table, RATIO, m)
+            table[MARGIN, i] = slack
+            table[PER_ROW, i] = (slack + PRIMAL_TOL) / size if size > _PIVOT_TOL else math.inf
+        limit = least_of(table, PER_ROW, m)
         step = table[BOUND, q]
         if step <= limit:
             # It goes to its other bound.
             for i in range(m):
-                table[VALUE, i] -= direction * step * table[COLUMN, i]
-            table[HELD, q] = step if direction > 0.0 else 0.0
+                table[LEVEL, i] -= direction * step * table[COLUMN, i]
+            table[STAND, q] = step if direction > 0.0 else 0.0
             table[SIDE, q] = -direction
             state[SPENT] += 1
             state[SINCE] += 1
             continue
         for i in range(m):
             size = abs(table[COLUMN, i])
-            table[RATIO, i] = size if (size > _PIVOT_TOL) & (table[GAP, i] <= limit * size) else 0.0
-        p = place_of_greatest(table, RATIO, m)
+            table[PER_ROW, i] = size if (size > _PIVOT_TOL) & (table[MARGIN, i] <= limit * size) else 0.0
+        p = place_of_greatest(table, PER_ROW, m)
         if p < 0:
             return UNRELIABLE
-        size, weight = table[RATIO, p], table[WEIGHT, q]
+        size, weight = table[PER_ROW, p], table[WEIGHT, q]
         read_row(work, p)
-        _pivot(work, p, q, direction * max(table[GAP, p], 0.0) / size)
+        _pivot(work, p, q, direction * max(table[MARGIN, p], 0.0) / size)
         for j in range(n):
             table[WEIGHT, j] = max(table[WEIGHT, j], table[ROW, j] * table[ROW, j] * weight)
         table[WEIGHT, q] = max(weight / (size * size), 1.0)
@@ -126,7 +126,7 @@ def to_its_bounds(work, m, n):
     for j in range(n):
         if table[SIDE, j] * table[D, j] > 0.0 and table[BOUND, j] < math.inf:
             table[SIDE, j] = -table[SIDE, j]
-            table[HELD, j] = table[BOUND, j] - table[HELD, j]
+            table[STAND, j] = table[BOUND, j] - table[STAND, j]
     find_values(work)
 
 
@@ -139,17 +139,17 @@ def _pass_breakpoints(table, places, count, slope):
     """
     first, last = 0, count
     while first < last:
-        theta = table[SCORE, places[QUEUE, (first + last) // 2]]
+        theta = table[PER_COLUMN, places[QUEUE, (first + last) // 2]]
         below, equal, above = first, first, last
         loss_below = loss_equal = 0.0
         while equal < above:
             j = places[QUEUE, equal]
-            if table[SCORE, j] > theta:
+            if table[PER_COLUMN, j] > theta:
                 above -= 1
                 places[QUEUE, equal], places[QUEUE, above] = places[QUEUE, above], j
             else:
                 loss = table[GAIN, j] * table[BOUND, j]
-                if table[SCORE, j] < theta:
+                if table[PER_COLUMN, j] < theta:
                     loss_below += loss
                     places[QUEUE, equal], places[QUEUE, below] = places[QUEUE, below], j
                     below += 1
@@ -173,23 +173,23 @@ def _flip(work, n, excess):
     count = 0
     for j in range(n):
         if table[GAIN, j] > 0.0:
-            table[SCORE, j] = table[LOSS, j] / table[GAIN, j]
+            table[PER_COLUMN, j] = table[LOSS, j] / table[GAIN, j]
             places[QUEUE, count] = j
             count += 1
     passed = _pass_breakpoints(table, places, count, excess)
     if passed == 0:
         return
     for j in range(work.T.shape[1]):
-        table[SCORE, j] = 0.0
+        table[PER_COLUMN, j] = 0.0
     for k in range(passed):
         j = places[QUEUE, k]
-        table[SCORE, j] = table[SIDE, j] * table[BOUND, j]
-        table[HELD, j] = table[BOUND, j] - table[HELD, j]
+        table[PER_COLUMN, j] = table[SIDE, j] * table[BOUND, j]
+        table[STAND, j] = table[BOUND, j] - table[STAND, j]
         table[SIDE, j] = -table[SIDE, j]
         table[GAIN, j] = 0.0
-    multiply(work, SCORE)
+    multiply(work, PER_COLUMN)
     for i in range(work.T.shape[0]):
-        table[VALUE, i] -= table[COLUMN, i]
+        table[LEVEL, i] -= table[COLUMN, i]
 
 
 @kernel(reductions=True)
@@ -200,13 +200,13 @@ def dual_pivots(work, m, n, most):
         table[WEIGHT, i] = 1.0
     while state[SPENT] < most:
         for i in range(m):
-            excess = max(-table[VALUE, i], table[VALUE, i] - table[ROOM, i])
-            table[RATIO, i] = excess * excess / table[WEIGHT, i] if excess > PRIMAL_TOL else 0.0
-        p = place_of_greatest(table, RATIO, m)
+            excess = max(-table[LEVEL, i], table[LEVEL, i] - table[ROOM, i])
+            table[PER_ROW, i] = excess * excess / table[WEIGHT, i] if excess > PRIMAL_TOL else 0.0
+        p = place_of_greatest(table, PER_ROW, m)
         if p < 0:
             return OPTIMAL
         # The value of row p is to fall (side 1) to its target or to rise.
-        side = -1.0 if table[VALUE, p] < 0.0 else 1.0
+        side = -1.0 if table[LEVEL, p] < 0.0 else 1.0
         target = 0.0 if side < 0.0 else table[ROOM, p]
         read_row(work, p)
         for j in range(n):
@@ -215,16 +215,16 @@ def dual_pivots(work, m, n, most):
             loss = max(0.0, -table[SIDE, j] * table[D, j])
             table[GAIN, j] = rate if rate > _PIVOT_TOL else 0.0
             table[LOSS, j] = loss
-        _flip(work, n, side * (table[VALUE, p] - target))
+        _flip(work, n, side * (table[LEVEL, p] - target))
         # Harris test among the others: the largest pivot within tolerance of the first breakpoint.
         for j in range(n):
             rate = table[GAIN, j]
-            table[SCORE, j] = (table[LOSS, j] + DUAL_TOL) / rate if rate > 0.0 else math.inf
-        limit = least_of(table, SCORE, n)
+            table[PER_COLUMN, j] = (table[LOSS, j] + DUAL_TOL) / rate if rate > 0.0 else math.inf
+        limit = least_of(table, PER_COLUMN, n)
         for j in range(n):
             rate = table[GAIN, j]
-            table[SCORE, j] = rate if table[LOSS, j] <= limit * rate else 0.0
-        q = place_of_greatest(table, SCORE, n)
+            table[PER_COLUMN, j] = rate if table[LOSS, j] <= limit * rate else 0.0
+        q = place_of_greatest(table, PER_COLUMN, n)
         if q < 0:
             return UNRELIABLE
         # It may lie slightly beyond its breakpoint: its cost is shifted to it.
@@ -235,5 +235,5 @@ def dual_pivots(work, m, n, most):
             ratio = table[COLUMN, i] / pivot
             table[WEIGHT, i] = max(table[WEIGHT, i], ratio * ratio * weight)
         table[WEIGHT, p] = max(weight / (pivot * pivot), 1.0)
-        _pivot(work, p, q, (table[VALUE, p] - target) / pivot)
+        _pivot(work, p, q, (table[LEVEL, p] - target) / pivot)
     return GO_ON

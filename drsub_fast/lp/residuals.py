@@ -11,11 +11,11 @@ from drsub_fast.lp.tableau import (
     COLUMN,
     COST,
     GAIN,
+    LEVEL,
     NONBASIC,
     POINT,
     REST,
-    SHORT,
-    VALUE,
+    SHORTFALL,
     D,
     find_vertex,
     multiply,
@@ -37,7 +37,7 @@ def _residuals_in_arrays(lp, work):
     short = lp.b - point[n : n + m] - np.add.reduce(A * point[:n], axis=1)
     rest[:n] -= np.add.reduce(A * rest[n : n + m, None], axis=0)
     rest[n : n + m] = 0.0
-    table[SHORT, :m] = short
+    table[SHORTFALL, :m] = short
     relative = np.abs(rest[:n]) / np.maximum(np.abs(table[COST, :n]), 1.0)
     worst = float(max(np.abs(short).max(initial=0.0), relative.max(initial=0.0)))
     is_number = np.isfinite(short).all() and np.isfinite(rest[:n]).all()
@@ -46,7 +46,7 @@ def _residuals_in_arrays(lp, work):
 
 @kernel(plain=_residuals_in_arrays, reductions=True)
 def _residuals(lp, work):
-    """SHORT = b - A x - s and REST = c - d - A'y, which should be zero; the largest, relative to large costs.
+    """SHORTFALL = b - A x - s and REST = c - d - A'y, which should be zero; the largest, relative to large costs.
 
     NaN if one is not a number.
     """
@@ -68,7 +68,7 @@ def _residuals(lp, work):
         for k in range(n):
             total -= A[i, k] * table[POINT, k]
             table[REST, k] -= A[i, k] * price
-        table[SHORT, i] = total
+        table[SHORTFALL, i] = total
         worst = max(worst, abs(total))
         poison += total - total
     for k in range(n):
@@ -83,12 +83,12 @@ def _correct(work, m, n):
     table, places = work.table, work.places
     for j in range(n):
         v = places[NONBASIC, j]
-        table[GAIN, j] = table[SHORT, v - n] if v >= n else 0.0
+        table[GAIN, j] = table[SHORTFALL, v - n] if v >= n else 0.0
     multiply(work, GAIN)
     for i in range(m):
         v = places[BASIC, i]
-        change = table[COLUMN, i] + (table[SHORT, v - n] if v >= n else 0.0)
-        table[VALUE, i] += change
+        change = table[COLUMN, i] + (table[SHORTFALL, v - n] if v >= n else 0.0)
+        table[LEVEL, i] += change
         table[BETA, i] += change
     reduced_costs(work, m, n, REST, GAIN)
     for j in range(n):

@@ -40,17 +40,17 @@ from drsub_fast.lp.tableau import (
     COST,
     D_RATE,
     DUAL_TOL,
-    FOLLOWED,
+    IS_FOLLOWED,
+    IS_TRACKED,
+    PER_COLUMN,
     PHASE,
     POINT,
     QUEUE,
     REST,
-    SCORE,
     SIDE,
     SIGN,
     SINCE,
     SPENT,
-    TRACKED,
     TROUBLES,
     UPPER,
     D,
@@ -185,7 +185,7 @@ def simplex_maximize(lp, work, direction, upper, v):
     """
     scale, table, state = lp.scale, work.table, work.state
     m, n = lp.A.shape
-    state[TRACKED] = 0
+    state[IS_TRACKED] = 0
     unit = _largest_gain(scale, direction, upper)
     if not 0.0 < unit < math.inf:
         # Nothing to gain at 0; no answer to a direction that is not finite.
@@ -232,7 +232,7 @@ def simplex_track(lp, work, rate):
     """Prepares `simplex_follow` for costs that move along ``rate``, from the cost of the last call."""
     table, numbers, state = work.table, work.numbers, work.state
     m, n = lp.A.shape
-    state[TRACKED] = 0
+    state[IS_TRACKED] = 0
     if state[PHASE] != READY or numbers[UNIT] <= 0.0:
         return False
     for j in range(n):
@@ -244,11 +244,11 @@ def simplex_track(lp, work, rate):
     for j in range(n):
         growth = table[SIDE, j] * table[D_RATE, j]
         slack = DUAL_TOL - table[SIDE, j] * table[D, j]
-        table[SCORE, j] = slack / growth if growth > 0.0 else math.inf
-    numbers[LIMIT] = least_of(table, SCORE, n)
+        table[PER_COLUMN, j] = slack / growth if growth > 0.0 else math.inf
+    numbers[LIMIT] = least_of(table, PER_COLUMN, n)
     numbers[DECAY], numbers[GROWTH] = 1.0, 0.0
-    state[TRACKED] = 1
-    state[FOLLOWED] = 0
+    state[IS_TRACKED] = 1
+    state[IS_FOLLOWED] = 0
     return True
 
 
@@ -256,12 +256,12 @@ def simplex_track(lp, work, rate):
 def simplex_follow(lp, work, decay, gamma, upper, v):
     """Whether v stays optimal when the cost becomes decay * cost + gamma * rate and the bounds ``upper``."""
     table, numbers, state = work.table, work.numbers, work.state
-    if state[TRACKED] == 0 or decay == 0.0:  # of the old cost nothing is left
+    if state[IS_TRACKED] == 0 or decay == 0.0:  # of the old cost nothing is left
         return False
-    state[FOLLOWED] += 1
+    state[IS_FOLLOWED] += 1
     numbers[DECAY] *= decay
     numbers[GROWTH] = decay * numbers[GROWTH] + gamma
-    if state[FOLLOWED] > _FOLLOWS or not numbers[GROWTH] <= numbers[LIMIT] * numbers[DECAY]:
+    if state[IS_FOLLOWED] > _FOLLOWS or not numbers[GROWTH] <= numbers[LIMIT] * numbers[DECAY]:
         return False
     n_cut = 0
     for j in range(v.size):
@@ -281,7 +281,7 @@ def simplex_load(lp, work, columns, rows, direction, upper):
     table, places, state = work.table, work.places, work.state
     m, n = lp.A.shape
     state[PHASE] = FRESH
-    state[TRACKED] = 0
+    state[IS_TRACKED] = 0
     unit = _largest_gain(lp.scale, direction, upper)
     if not unit > 0.0 or unit == math.inf:
         return False

@@ -18,14 +18,14 @@ SimplexWork = namedtuple("SimplexWork", "T U W table numbers places state")
 COST, UPPER, SIGN, POINT, REST = range(5)
 
 #: over the nonbasic variables in the order of T: upper bound, side (as SIGN), where it stands, reduced cost, its rate
-#: in `simplex_track`, a row of T, scratch;
-BOUND, SIDE, HELD, D, D_RATE, ROW, SCORE, GAIN, LOSS = range(5, 14)
+#: in `simplex_track`, a row of T, what a step asks of each (and scratch), gains and losses;
+BOUND, SIDE, STAND, D, D_RATE, ROW, PER_COLUMN, GAIN, LOSS = range(5, 14)
 
-#: over the basic ones: value, upper bound, beta, a column of T, scratch;
-VALUE, ROOM, BETA, COLUMN, RATIO, GAP = range(14, 20)
+#: over the basic ones: value, upper bound, beta, a column of T, what a step asks of each (and scratch), its margin;
+LEVEL, ROOM, BETA, COLUMN, PER_ROW, MARGIN = range(14, 20)
 
 #: devex weights, of nonbasic variables in the primal simplex and of basic ones in the dual; what is left of the rows.
-WEIGHT, SHORT = range(20, 22)
+WEIGHT, SHORTFALL = range(20, 22)
 N_TABLE = 22
 
 #: Rows of ``places``: the nonbasic variables, the basic ones, scratch.
@@ -33,11 +33,12 @@ NONBASIC, BASIC, QUEUE = range(3)
 N_PLACES = 3
 
 #: Length of ``numbers``, whose fields are those of `drsub_fast.lp.simplex`.
-N_NUMBERS = 4
+N_FIELDS = 4
 
-#: Fields of ``state``. SPENT: pivots and flips for this program. SINCE: those since the equations were checked. LOGGED:
-#: pivots in the log. BARE: the basis is that of the slacks. COLD: this program began with the dual simplex by choice.
-PHASE, PIVOTS, SPENT, SINCE, TROUBLES, LOGGED, BARE, COLD, TRACKED, FOLLOWED = range(10)
+#: Fields of ``state``. SPENT: pivots and flips for this program. SINCE: those since the equations were checked.
+#: N_LOGGED: pivots in the log. BARE: the basis is that of the slacks. COLD: this program began with the dual simplex by
+#: choice.
+PHASE, PIVOTS, SPENT, SINCE, TROUBLES, N_LOGGED, BARE, COLD, IS_TRACKED, IS_FOLLOWED = range(10)
 N_STATE = 10
 
 #: A reduced cost of the wrong sign up to this, in units of the largest gain, counts as 0.
@@ -66,7 +67,7 @@ def _shape(m, n):
 def simplex_size(m, n):
     """(floats, integers) of workspace for m rows and n columns."""
     rows, columns, log, width = _shape(m, n)
-    return rows * columns + log * (rows + columns) + N_TABLE * width + N_NUMBERS, N_PLACES * (m + n) + N_STATE
+    return rows * columns + log * (rows + columns) + N_TABLE * width + N_FIELDS, N_PLACES * (m + n) + N_STATE
 
 
 @kernel(memory=True)
@@ -74,7 +75,7 @@ def simplex_carve(m, n, floats, integers):
     """The workspace; integers all zero mean a fresh start."""
     rows, columns, log, width = _shape(m, n)
     return SimplexWork(
-        *split(floats, (rows, columns), (log, rows), (log, columns), (N_TABLE, width), N_NUMBERS),
+        *split(floats, (rows, columns), (log, rows), (log, columns), (N_TABLE, width), N_FIELDS),
         *split(integers, (N_PLACES, m + n), N_STATE),
     )
 
@@ -208,60 +209,60 @@ def _subtract_log(row, table, factors, log, M):
 @kernel
 def read_column(work, q):
     """COLUMN = column q of the tableau."""
-    T, table, log = work.T, work.table, work.state[LOGGED]
+    T, table, log = work.T, work.table, work.state[N_LOGGED]
     for i in range(T.shape[0]):
         table[COLUMN, i] = T[i, q]
     for k in range(log):
-        table[RATIO, k] = work.W[k, q]
-    _subtract_log(table[COLUMN, : T.shape[0]], table, RATIO, log, work.U)
+        table[PER_ROW, k] = work.W[k, q]
+    _subtract_log(table[COLUMN, : T.shape[0]], table, PER_ROW, log, work.U)
 
 
 @kernel
 def read_row(work, p):
     """ROW = row p of the tableau."""
-    T, table, log = work.T, work.table, work.state[LOGGED]
+    T, table, log = work.T, work.table, work.state[N_LOGGED]
     for j in range(T.shape[1]):
         table[ROW, j] = T[p, j]
     for k in range(log):
-        table[SCORE, k] = work.U[k, p]
-    _subtract_log(table[ROW, : T.shape[1]], table, SCORE, log, work.W)
+        table[PER_COLUMN, k] = work.U[k, p]
+    _subtract_log(table[ROW, : T.shape[1]], table, PER_COLUMN, log, work.W)
 
 
 @kernel
 def multiply(work, row):
     """COLUMN = the tableau times a row of the table."""
-    T, U, W, table, log = work.T, work.U, work.W, work.table, work.state[LOGGED]
+    T, U, W, table, log = work.T, work.U, work.W, work.table, work.state[N_LOGGED]
     x = table[row, : T.shape[1]]
     for i in range(0, T.shape[0], _ROWS):
         a, b, c, d = _dot_four(x, T[i], T[i + 1], T[i + 2], T[i + 3])
         table[COLUMN, i], table[COLUMN, i + 1], table[COLUMN, i + 2], table[COLUMN, i + 3] = a, b, c, d
     for k in range(log):
-        table[RATIO, k] = dot(W[k], x)
-    _subtract_log(table[COLUMN, : T.shape[0]], table, RATIO, log, U)
+        table[PER_ROW, k] = dot(W[k], x)
+    _subtract_log(table[COLUMN, : T.shape[0]], table, PER_ROW, log, U)
 
 
 @kernel
 def reduced_costs(work, m, n, cost, d):
     """Row ``d`` = reduced costs for the costs in row ``cost``."""
-    T, U, table, places, log = work.T, work.U, work.table, work.places, work.state[LOGGED]
+    T, U, table, places, log = work.T, work.U, work.table, work.places, work.state[N_LOGGED]
     row = table[ROW, : T.shape[1]]
     for j in range(row.size):
         row[j] = 0.0
     for i in range(m):
-        table[RATIO, i] = table[cost, places[BASIC, i]]
+        table[PER_ROW, i] = table[cost, places[BASIC, i]]
     for i in range(m, T.shape[0]):
-        table[RATIO, i] = 0.0
-    _add_rows(row, table, RATIO, T, T.shape[0])
+        table[PER_ROW, i] = 0.0
+    _add_rows(row, table, PER_ROW, T, T.shape[0])
     for k in range(log):
-        table[SCORE, k] = dot(U[k], table[RATIO, : T.shape[0]])
-    _subtract_log(row, table, SCORE, log, work.W)
+        table[PER_COLUMN, k] = dot(U[k], table[PER_ROW, : T.shape[0]])
+    _subtract_log(row, table, PER_COLUMN, log, work.W)
     for j in range(n):
         table[d, j] = table[cost, places[NONBASIC, j]] - row[j]
 
 
 def _exchange_in_arrays(work, p, q):
     T, U, W, table, places, state = work.T, work.U, work.W, work.table, work.places, work.state
-    k = state[LOGGED]
+    k = state[N_LOGGED]
     n_rows, n_columns = T.shape
     inverse = 1.0 / table[COLUMN, p]
     row = table[ROW, :n_columns]
@@ -276,8 +277,8 @@ def _exchange_in_arrays(work, p, q):
     table[BETA, :n_rows] -= U[k] * beta
     places[NONBASIC, q], places[BASIC, p] = places[BASIC, p], places[NONBASIC, q]
     state[BARE] = 0
-    state[LOGGED] = (k + 1) % len(U)
-    if state[LOGGED] == 0:
+    state[N_LOGGED] = (k + 1) % len(U)
+    if state[N_LOGGED] == 0:
         for u, w in zip(U, W, strict=True):
             T -= u[:, None] * w
 
@@ -290,7 +291,7 @@ def exchange(work, p, q):
     row p and column q becomes T - u w'.
     """
     T, U, W, table, places, state = work.T, work.U, work.W, work.table, work.places, work.state
-    k = state[LOGGED]
+    k = state[N_LOGGED]
     inverse = 1.0 / table[COLUMN, p]
     for j in range(T.shape[1]):
         table[ROW, j] *= inverse
@@ -310,9 +311,9 @@ def exchange(work, p, q):
         table[BETA, i] -= U[k, i] * beta
     places[NONBASIC, q], places[BASIC, p] = places[BASIC, p], places[NONBASIC, q]
     state[BARE] = 0
-    state[LOGGED] = k + 1
-    if state[LOGGED] == U.shape[0]:
-        state[LOGGED] = 0
+    state[N_LOGGED] = k + 1
+    if state[N_LOGGED] == U.shape[0]:
+        state[N_LOGGED] = 0
         if k == 0:
             u, w = U[0], W[0]
             for i in range(0, T.shape[0], _ROWS):
@@ -354,7 +355,7 @@ def from_slacks(lp, work):
         places[BASIC, i] = n + i
         table[COST, n + i] = 0.0
         table[UPPER, n + i] = math.inf
-    state[LOGGED] = 0
+    state[N_LOGGED] = 0
     state[BARE] = 1
 
 
@@ -385,9 +386,9 @@ def install(lp, work):
             read_column(work, q)
             for i in range(m):
                 v = places[BASIC, i]
-                table[RATIO, i] = abs(table[COLUMN, i]) if v >= n and places[QUEUE, v] != 2 else 0.0
-            p = place_of_greatest(table, RATIO, m)
-            if p >= 0 and table[RATIO, p] > 1e-12:
+                table[PER_ROW, i] = abs(table[COLUMN, i]) if v >= n and places[QUEUE, v] != 2 else 0.0
+            p = place_of_greatest(table, PER_ROW, m)
+            if p >= 0 and table[PER_ROW, p] > 1e-12:
                 read_row(work, p)
                 exchange(work, p, q)
             else:
@@ -409,8 +410,8 @@ def take_bounds(work, m, n):
         side = table[SIDE, j]
         side = (1.0 if side == 0.0 else side) if limit > 0.0 else 0.0
         held = limit if side < 0.0 else 0.0
-        moved += held != table[HELD, j]
-        table[BOUND, j], table[SIDE, j], table[HELD, j] = limit, side, held
+        moved += held != table[STAND, j]
+        table[BOUND, j], table[SIDE, j], table[STAND, j] = limit, side, held
     for i in range(m):
         table[ROOM, i] = table[UPPER, places[BASIC, i]]
     return moved > 0
@@ -420,9 +421,9 @@ def take_bounds(work, m, n):
 def find_values(work):
     """Values of the basic variables."""
     table = work.table
-    multiply(work, HELD)
+    multiply(work, STAND)
     for i in range(work.T.shape[0]):
-        table[VALUE, i] = table[BETA, i] - table[COLUMN, i]
+        table[LEVEL, i] = table[BETA, i] - table[COLUMN, i]
 
 
 @kernel
@@ -430,7 +431,7 @@ def n_infeasible(table, m, tol):
     """How many basic variables leave their bounds by more than ``tol``, or are not numbers."""
     count = 0
     for i in range(m):
-        count += not (-tol <= table[VALUE, i] <= table[ROOM, i] + tol)
+        count += not (-tol <= table[LEVEL, i] <= table[ROOM, i] + tol)
     return count
 
 
@@ -445,8 +446,8 @@ def n_improving(table, n):
 
 def _find_vertex_in_arrays(work, m, n):
     table, nonbasic, basic = work.table, work.places[NONBASIC, :n], work.places[BASIC, :m]
-    table[POINT, nonbasic], table[SIGN, nonbasic] = table[HELD, :n], table[SIDE, :n]
-    table[POINT, basic], table[SIGN, basic] = table[VALUE, :m], 0.0
+    table[POINT, nonbasic], table[SIGN, nonbasic] = table[STAND, :n], table[SIDE, :n]
+    table[POINT, basic], table[SIGN, basic] = table[LEVEL, :m], 0.0
 
 
 @kernel(plain=_find_vertex_in_arrays)
@@ -454,8 +455,8 @@ def find_vertex(work, m, n):
     """The vertex and the sides, by variable."""
     table, places = work.table, work.places
     for j in range(n):
-        table[POINT, places[NONBASIC, j]] = table[HELD, j]
+        table[POINT, places[NONBASIC, j]] = table[STAND, j]
         table[SIGN, places[NONBASIC, j]] = table[SIDE, j]
     for i in range(m):
-        table[POINT, places[BASIC, i]] = table[VALUE, i]
+        table[POINT, places[BASIC, i]] = table[LEVEL, i]
         table[SIGN, places[BASIC, i]] = 0.0
