@@ -34,6 +34,13 @@ from drsub_fast.sets.problem import require_problem
 from drsub_fast.solvers.domain import solver_upper
 from drsub_fast.solvers.multi_start import multi_start
 
+__all__ = ["dnn_bound", "linear_bound", "local_global_bound", "upper_bound"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 #: Largest number of variables for `dnn_bound` by the interior point; for more of them the first-order method serves,
 #: to this part of the relaxation's value.
 _INTERIOR_UP_TO, _FIRST_ORDER_GAP = 40, 1e-4

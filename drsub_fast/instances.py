@@ -35,6 +35,17 @@ from drsub_fast.objectives.quadratic import Quadratic
 from drsub_fast.objectives.softmax import Softmax
 from drsub_fast.sets.polytope import Polytope
 
+__all__ = [
+    "EXTRA_FAMILIES", "FAMILIES", "PAPER_REPEATS", "PAPER_ROWS", "PAPER_SEED", "PAPER_SIZES", "Family", "PaperInstance",
+    "flid", "nonnegative_constant", "paper_instances", "quadratic_exponential", "quadratic_uniform",
+    "softmax_exponential", "softmax_uniform",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 #: What a generator of instances takes: a seed, or a stream to go on from.
 Seed = int | np.random.Generator | np.random.RandomState
 

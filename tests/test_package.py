@@ -146,3 +146,11 @@ def test_the_names_that_are_shown_are_public():
     assert ds.kernels.OK == 0
     with pytest.raises(AttributeError, match="no attribute 'kernel'"):
         ds.kernel  # noqa: B018
+
+
+@pytest.mark.parametrize("module", [ds.certificates, ds.extend, ds.instances, ds.reference])
+def test_modules_show_what_is_public_only(module):
+    assert sorted(dir(module)) == sorted(module.__all__)
+    assert all(not name.startswith("_") and hasattr(module, name) for name in module.__all__)
+    own = {name for name, item in vars(module).items() if getattr(item, "__module__", None) == module.__name__}
+    assert {name for name in own if not name.startswith("_")} <= set(module.__all__)

@@ -95,3 +95,7 @@ __all__ = [
     "symmetric",
     "within",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

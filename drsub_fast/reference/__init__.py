@@ -24,3 +24,7 @@ __all__ = [
     "projected_gradient",
     "two_phase_frank_wolfe",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
