@@ -17,7 +17,15 @@ from drsub_fast._checks import as_count, as_flag, as_real, one_of
 from drsub_fast.certificates import upper_bound
 from drsub_fast.claims.gate import FINISHED_RUNS, contradicts, converged_status, is_proved, least_bound
 from drsub_fast.claims.premises import NONNEGATIVE, has_negative_points, property_holds
-from drsub_fast.engine.clock import OutOfTime, last_moment, latest_moment, now, thread_time_left, time_left, until
+from drsub_fast.engine.clock import (
+    OutOfTime,
+    last_moment,
+    now,
+    thread_time_left,
+    time_left,
+    until,
+    untimed,
+)
 from drsub_fast.errors import UnsupportedError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.objectives.feature_based import FeatureBased
@@ -80,6 +88,8 @@ def _bounded_method(f, P):
 #: that the method with a bound may take beside it, in 10 steps at least. Facility location of 5000 items for as many
 #: customers: 5e7 a gradient.
 _COSTLY, _COSTLY_BUDGET, _FEWEST_STEPS = 1e7, 5e8, 10
+#: Seconds for the choice of the method with a bound, beside half of a time limit.
+_ASKING = 0.02
 #: Items from which the same goes for facility location, sparse ones above all: with 20 neighbours each, n = 100,000 and
 #: many starts take 219 s and end below the greedy choice, which takes 0.24 s.
 _MANY_ITEMS = 2000
@@ -87,9 +97,15 @@ _MANY_ITEMS = 2000
 
 def _from_greedy_vertex(f, P, *, time_limit=None, n_starts=None, seed=0, n_jobs=1, **options):
     """One local solve from the greedy vertex of a set function: no less than the greedy choice."""
-    began = now()
-    with until(last_moment(began, time_limit)):
-        x0 = greedy_vertex(f, P, solver_upper(f, P))
+    began, x0 = now(), None
+    try:
+        with until(last_moment(began, time_limit)):
+            x0 = greedy_vertex(f, P, solver_upper(f, P))
+            f.params  # noqa: B018 (sorted when they are first read)
+    except OutOfTime:
+        with untimed():
+            return replace(_not_begun(f, P, "multi-start", Status.TIME_LIMIT, x0), time=now() - began)
+    x0 = x0 if x0.any() else None
     result = local_solver(f, P).solve(f, P, x0=x0, time_limit=time_left(time_limit, began), **options)
     return replace(result, time=now() - began)
 
@@ -103,7 +119,7 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
     """Multi-start, joined by the method with the best applicable bound; the better answer, the better bound."""
     began = now()
     limit = None if time_limit is None else as_real(time_limit, "time_limit", lower=0.0)
-    with until(None if limit is None else latest_moment(began, limit)):
+    with until(None if limit is None else began + 0.5 * limit + _ASKING):  # the rest is for a first step
         try:
             bounded, addition, why = _bounded_method(f, P)
         except OutOfTime:
@@ -111,7 +127,7 @@ def _best_for_the_time(f, P, *, time_limit=None, **options):
     left = time_left(limit, began)
     capped = isinstance(f, FeatureBased) and f.concave == "min" and options["n_starts"] is None and "x0" not in options
     top = capped_maximum(f, P, solver_upper(f, P)) if capped else None  # at the kinks of f other solves get stuck
-    large = f.operations > _COSTLY or (isinstance(f, MaximaExtension) and f.n >= _MANY_ITEMS)
+    large = (isinstance(f, MaximaExtension) and f.n >= _MANY_ITEMS) or f.operations > _COSTLY
     costly = isinstance(f, Multilinear) and f.compiled and large and bounded is monotone_frank_wolfe
     if costly and options["n_starts"] is None and "x0" not in options:
         result = _from_greedy_vertex(f, P, time_limit=left, **options)
@@ -294,10 +310,10 @@ def _maximize(f, P, record, method, n_starts, seed, bound, x0, callback, progres
     return replace(result, certificate=Certificate(result.certificate.given, compute, (f, P)))
 
 
-def _not_begun(f, P, method, status):
-    """The starting point of the set as the answer of a run that did not begin."""
-    x = P.start(solver_upper(f, P))
-    value, none = f.value(x), Guarantee(None, f"none: {status.value}")
+def _not_begun(f, P, method, status, x=None):
+    """x, or the starting point of the set, as the answer of a run that did not begin."""
+    x = P.start(solver_upper(f, P)) if x is None else x
+    value, none = getattr(f, "late_value", f.value)(x), Guarantee(None, f"none: {status.value}")
     trace = Trace(np.array([value]), np.array([math.nan]))
     certificate = Certificate(math.inf, None, (f, P))
     return Result(x, value, math.nan, certificate, none, status, 0, 0, 0.0, trace, x.copy(), value, method)

@@ -11,6 +11,7 @@ or a difference of near equals.
 
 from collections import namedtuple
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
@@ -18,12 +19,13 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from drsub_fast._checks import Matrix, MatrixLike, as_array, as_real, as_sparse, described, require_at_least
+from drsub_fast._checks import Matrix, MatrixLike, as_array, as_real, as_sparse, as_vector, described, require_at_least
 from drsub_fast._kinds import LARGEST, within
+from drsub_fast.engine.clock import require_time
 from drsub_fast.engine.dispatch import own
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.primitives import split
-from drsub_fast.objectives.base import register_objective
+from drsub_fast.objectives.base import Objective, register_objective
 from drsub_fast.objectives.similarity import cosines
 
 
@@ -112,6 +114,7 @@ def sorted_columns(W: Matrix) -> tuple[NDArray[np.int64], NDArray[np.int32], NDA
     pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     items, weights = np.empty(pointers[-1], np.int32), np.empty(pointers[-1])
     for first in range(0, W.shape[1], COLUMNS):
+        require_time()
         block = -W[:, first : first + COLUMNS].T
         order = np.argsort(block, axis=1)
         kept = np.arange(block.shape[1]) < counts[first : first + COLUMNS, None]
@@ -135,7 +138,75 @@ def _maxima_carve(params, floats, integers):
     return MaximaWork(*split(floats, params.n, params.n, params.n))
 
 
-@kernel
+#: Entries of sorted columns in one array operation, where kernels run as plain Python, and most columns.
+_ENTRIES, _COLUMNS = 1 << 14, 256
+
+
+def _evaluate_in_arrays(params, work, x):
+    """The same for many columns at a time, shortest first, without a difference of near equals either.
+
+    With P_k the product of 1 - x_l over l < k, P_{k+1} G_k is the sum of (w_l - w_{l+1}) P_{l+1} over l >= k.
+    """
+    grad, start, end = work.grad, params.pointers[:-1], params.pointers[1:]
+    grad[:] = params.linear
+    value = float(params.linear @ x)
+    if not x.any():
+        for first in range(0, params.items.size, _ENTRIES + x.size):  # some at a time: pages of new memory cost most
+            some = slice(first, first + _ENTRIES + x.size)
+            grad += np.bincount(params.items[some], params.weights[some], x.size)
+        return value
+    n_sure = np.count_nonzero(x == 1.0)
+    if n_sure > 1:
+        # Nothing after the second item that is surely chosen matters.
+        sure = np.flatnonzero((x == 1.0)[params.items])
+        second = np.searchsorted(sure, start) + 1
+        end = np.minimum(end, np.append(sure, params.items.size)[np.minimum(second, sure.size)] + 1)
+    order = np.argsort(end - start, kind="stable")
+    counts = (end - start)[order]
+    first = int(np.searchsorted(counts, 1))
+    while first < order.size:
+        width = counts[min(first + _COLUMNS, order.size) - 1]
+        group = order[first : first + min(_COLUMNS, max(1, _ENTRIES // width))]
+        value += _add_columns(params, grad, x, start[group], end[group], n_sure > 0)
+        first += group.size
+    return value
+
+
+def _add_columns(params, grad, x, start, end, has_sure):
+    """Adds the gradient of some columns, their entries start to end, and returns their value."""
+    places = start[:, None] + np.arange((end - start).max())
+    inside = places < end[:, None]
+    items = params.items.take(places, mode="clip")
+    weights = params.weights.take(places, mode="clip") * inside
+    parts = x[items] * inside
+    left, drop = 1.0 - parts, weights.copy()
+    drop[:, :-1] -= weights[:, 1:]
+    rows = np.empty(0, np.int64)
+    if has_sure:
+        # The first item that is surely chosen ends what the items before it gain, and counts as if it left all.
+        surely = left == 0.0
+        rows = np.flatnonzero(surely.any(axis=1))
+        at = surely[rows].argmax(axis=1)
+        behind = np.arange(weights.shape[1]) - at[:, None]
+        left[rows, at] = 1.0
+    missing = np.cumprod(left, axis=1)
+    drop *= missing
+    parts *= weights
+    parts[:, 1:] *= missing[:, :-1]
+    if rows.size:
+        own = (drop[rows] * (behind >= 0)).sum(axis=1)
+        drop[rows] *= behind < 0
+        parts[rows] *= behind <= 0
+        left[left == 0.0] = 1.0
+    gains = np.cumsum(drop[:, ::-1], axis=1)[:, ::-1]
+    if rows.size:
+        gains[rows, at] = own
+    gains /= left
+    grad += np.bincount(items.ravel(), gains.ravel(), grad.size)
+    return float(parts.sum())
+
+
+@kernel(plain=_evaluate_in_arrays)
 def _maxima_evaluate(params, work, x):
     grad, gains = work.grad, work.gains
     items, weights, pointers = params.items, params.weights, params.pointers
@@ -213,6 +284,7 @@ def rows_of(params: MaximaParams, items: NDArray[np.int64] | slice) -> NDArray[n
     place[items] = np.arange(count)
     W = np.zeros((count, pointers.size - 1))
     for first in range(0, W.shape[1], COLUMNS):
+        require_time()
         last = min(first + COLUMNS, W.shape[1])
         part = slice(pointers[first], pointers[last])
         columns = np.repeat(np.arange(first, last), np.diff(pointers[first : last + 1]))
@@ -220,6 +292,47 @@ def rows_of(params: MaximaParams, items: NDArray[np.int64] | slice) -> NDArray[n
         kept = rows >= 0
         W[rows[kept], columns[kept]] = params.weights[part][kept]
     return W
+
+
+class OfBenefits(Objective):
+    """An objective by maxima, whose W is kept by rows until f is evaluated, and by sorted columns from then on."""
+
+    linear: NDArray[np.float64]
+    _rows: Matrix | None
+
+    @cached_property
+    def _params(self):
+        # Sorted once it is evaluated away from 0: a greedy choice reads rows of W alone. Only one of both is kept of a
+        # dense W, so that the memory stays below twice that of W.
+        params = MaximaParams(self.n, self.linear, *sorted_columns(self._rows))
+        if not scipy.sparse.issparse(self._rows):
+            self._rows = None
+        return params
+
+    @property
+    def operations(self) -> float:
+        if self._rows is None:
+            return super().operations
+        n_weights = np.count_nonzero(self._rows) if isinstance(self._rows, np.ndarray) else self._rows.count_nonzero()
+        return 2.0 * (self.n + self._rows.shape[1] + 2 + 2 * n_weights)
+
+    def value_and_gradient(self, x: ArrayLike) -> tuple[float, NDArray[np.float64]]:
+        x = as_vector(x, "x", n=self.n)
+        if x.any() or self._rows is None:
+            return super().value_and_gradient(x)
+        return 0.0, self.linear + np.asarray(self._rows.sum(axis=1)).ravel()
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether `rows` are at hand; else they are made of sorted columns."""
+        return self._rows is not None
+
+    def rows(self) -> Matrix:
+        """What item i is worth in group d, shape (n, D): an array, or a sparse matrix by rows, as it was given."""
+        return self._rows_of(slice(None)) if self._rows is None else self._rows
+
+    def _rows_of(self, items):
+        return rows_of(self._params, items) if self._rows is None else self._rows[items]
 
 
 def curvature(params: MaximaParams, upper: NDArray[np.float64]) -> float:

@@ -14,7 +14,6 @@ A kind of set function, a way to evaluate f:
 """
 
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -298,7 +297,7 @@ class Multilinear(Objective):
         return SampledExtension(function, n, n_samples, seed, nonnegative, monotone)
 
 
-class MaximaExtension(Multilinear):
+class MaximaExtension(maxima.OfBenefits, Multilinear):
     """Extension of F(S) = sum_{i in S} linear_i + sum_d max_{i in S} W_id; W sparse by columns, >= 0.
 
     ``utilities`` are those of a FLID model, whose linear part is utilities - W 1; None otherwise.
@@ -306,16 +305,7 @@ class MaximaExtension(Multilinear):
 
     def __init__(self, kind: str, linear: Array, W: Matrix, utilities: Array | None = None) -> None:
         self._made_by, self.n, self.linear, self.utilities = kind, linear.size, linear, utilities
-        self._rows: Matrix | None = W
-
-    @cached_property
-    def _params(self):
-        # Sorted once it is evaluated: a greedy choice reads rows of W alone. Only one of both is kept of a dense W, so
-        # that the memory stays below twice that of W.
-        params = maxima.MaximaParams(self.n, self.linear, *maxima.sorted_columns(self._rows))
-        if not scipy.sparse.issparse(self._rows):
-            self._rows = None
-        return params
+        self._rows = W
 
     def __getstate__(self) -> dict[str, Any]:
         # The same whatever has been evaluated.
@@ -323,9 +313,13 @@ class MaximaExtension(Multilinear):
         state.pop("_params", None)
         return state | {"_rows": self.rows()}
 
-    def rows(self) -> Matrix:
-        """What item i is worth in group d, shape (n, D): an array, or a sparse matrix by rows, as it was given."""
-        return self._rows_of(slice(None)) if self._rows is None else self._rows
+    def late_value(self, x: ArrayLike) -> float:
+        """f(x) of a run whose time is over, by the rows of the items with x > 0 alone."""
+        x = _checks.as_vector(x, "x", n=self.n)
+        chosen = np.flatnonzero(x)
+        if chosen.size == 0 or 2 * chosen.size > self.n:
+            return self.value(x)
+        return self.restricted(chosen).value(x[chosen])
 
     def set_value(self, items: Iterable[int]) -> float:
         items = _checks.as_items(items, self.n)
@@ -336,9 +330,6 @@ class MaximaExtension(Multilinear):
         """The extension on some of the items alone, in the order given."""
         utilities = None if self.utilities is None else self.utilities[items]
         return MaximaExtension(self._made_by, self.linear[items], self._rows_of(items), utilities)
-
-    def _rows_of(self, items):
-        return maxima.rows_of(self._params, items) if self._rows is None else self._rows[items]
 
     @property
     def W(self) -> "scipy.sparse.csc_array":

@@ -11,6 +11,7 @@ import scipy.sparse
 from objective_checks import assert_gradient, interior_points
 
 import drsub_fast as ds
+from drsub_fast.objectives import maxima
 
 N = 6
 
@@ -299,3 +300,36 @@ def test_items_after_two_that_are_surely_chosen_do_not_matter(interpreted):
             up, down = x.copy(), x.copy()
             up[i], down[i] = 1.0, 0.0
             assert grad[i] == pytest.approx(f.value(up) - f.value(down), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_columns_at_a_time_are_the_kernel(seed):
+    rng = np.random.default_rng(seed)
+    n, D = int(rng.integers(1, 12)), int(rng.integers(1, 300))
+    W = rng.exponential(1.0, (n, D)) * 10.0 ** rng.integers(-8, 9)
+    W[rng.random((n, D)) < rng.random()] = 0.0
+    params = ds.Multilinear.facility_location(np.round(W, 3) if seed % 2 else W).params
+    near_one = 1.0 - 2.0 ** -rng.integers(1, 53, n)
+    some = rng.random(n) < 0.5
+    for x in (rng.random(n), np.zeros(n), np.ones(n), 1.0 * some, near_one, np.where(some, 1.0, near_one)):
+        works = [maxima.MaximaWork(*np.zeros((3, n))) for _ in range(2)]
+        value = maxima._maxima_evaluate.py_func(params, works[0], x)
+        assert maxima._maxima_evaluate.interpreted(params, works[1], x) == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(works[1].grad, works[0].grad, rtol=1e-11)
+
+
+def test_zero_and_small_sets_are_evaluated_without_sorted_columns(monkeypatch):
+    W = np.random.default_rng(0).random((9, 5))
+    f = ds.Multilinear.facility_location(W)
+    known = ds.Multilinear.facility_location(W)
+    operations, x = 2.0 * (9 + 5 + 2 + 2 * W.size), np.eye(9)[2] + 0.5 * np.eye(9)[4]
+    assert known.value(x) > 0.0
+    calls = []
+    original = maxima.sorted_columns
+    monkeypatch.setattr(maxima, "sorted_columns", lambda W: calls.append(W.shape) or original(W))
+    assert f.value(np.zeros(9)) == 0.0
+    np.testing.assert_allclose(f.gradient(np.zeros(9)), known.gradient(np.zeros(9)), rtol=1e-14)
+    assert f.operations == operations == known.operations
+    assert not calls
+    assert f.late_value(x) == pytest.approx(known.value(x), rel=1e-14)
+    assert calls == [(2, 5)]
