@@ -103,9 +103,10 @@ class Interpreted:
         self._kernel, self._types = kernel, types
         self.seconds = 0.0
         self.arrays: tuple[np.ndarray, ...] = ()
+        self._kept: list[np.ndarray] = []  # new memory would cost more than copies into it
 
     def __call__(self, *arguments: Any) -> Any:
-        kept = [array.copy() for array in self.arrays]
+        kept = self._copies()
         before = getattr(_state, "errors", None)
         _state.errors, _state.outside, began = before or np.geterr(), 0.0, time.thread_time()
         try:
@@ -118,6 +119,13 @@ class Interpreted:
         finally:
             self.count(time.thread_time() - began - _state.outside)
             _state.errors = before
+
+    def _copies(self):
+        if [array.shape for array in self._kept] != [array.shape for array in self.arrays]:
+            self._kept = [np.empty_like(array) for array in self.arrays]
+        for copy, array in zip(self._kept, self.arrays, strict=True):
+            copy[:] = array
+        return self._kept
 
     def count(self, seconds: float) -> None:
         """Adds processor seconds."""

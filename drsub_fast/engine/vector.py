@@ -66,6 +66,17 @@ def assign(out, a):
         out[j] = a[j]
 
 
+def _fill(out, value):
+    out[:] = value
+
+
+@kernel(plain=_fill)
+def fill(out, value):
+    """Every entry of out is value."""
+    for j in range(out.size):
+        out[j] = value
+
+
 @kernel
 def replace(a, b):
     """a = b; whether they differed. Long vectors are not written before the first block of entries that does."""
@@ -97,7 +108,9 @@ def clip_above(x, upper):
 
 def _symmetric_product(H, v, out):
     rows = np.flatnonzero(v)
-    out[: v.size] = np.add.reduce(H[rows] * v[rows, None], axis=0)[: v.size]
+    if 2 * rows.size < v.size:
+        v, H = v[rows], H[rows]
+    out[: H.shape[1]] = np.einsum("i,ij->j", v, H)  # not by BLAS, whose sums depend on its threads
 
 
 @kernel(plain=_symmetric_product)

@@ -58,7 +58,7 @@ from drsub_fast._records import Record
 from drsub_fast.engine.dispatch import operation, register
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.primitives import split
-from drsub_fast.engine.vector import add_scaled, blend, slope
+from drsub_fast.engine.vector import add_scaled, assign, blend, slope
 from drsub_fast.objectives.gradient_check import GradientCheck, compare_gradient
 
 GradientWork = namedtuple("GradientWork", "grad trial")
@@ -242,8 +242,7 @@ def _value_and_gradient(params, x, grad):
     n_floats, n_integers = objective_size(params)
     work = objective_carve(params, np.empty(n_floats), np.zeros(n_integers, np.int64))
     value = evaluate(params, work, x)
-    for j in range(x.size):
-        grad[j] = work.grad[j]
+    assign(grad, work.grad)
     return value
 
 

@@ -203,10 +203,12 @@ class Quadratic(Objective):
         return None
 
     def monotone_on(self, upper: NDArray[np.float64]) -> bool | None:
+        if self.h.min() < 0.0:
+            return False
         if (self._least_slopes(upper) + self.h).min() >= 0.0:
             return True
         # For H <= 0 the gradient is least at u.
-        return False if min(self.h.min(), (self._times(upper) + self.h).min()) < 0.0 else None
+        return False if self.require_dr or (self._times(upper) + self.h).min() < 0.0 else None
 
     def curvature_bound(self, upper: NDArray[np.float64]) -> float | None:
         # |d'Hd| <= |d|'|H||d| <= u'|H|u for differences d of points in [0, u]: in any units of x, at most L |u|^2 with

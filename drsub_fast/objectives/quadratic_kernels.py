@@ -45,7 +45,11 @@ def _dense_diagonal(params, i):
     return params.H[i, i]
 
 
-@kernel(reductions=True)
+def _factored_times_in_arrays(params, work, v, out):
+    out[: v.size] = -(params.B @ (v @ params.B)) - params.d * v
+
+
+@kernel(plain=_factored_times_in_arrays, reductions=True)
 def _factored_times(params, work, v, out):
     B, d, inner = params.B, params.d, work.inner
     for k in range(inner.size):
@@ -116,7 +120,15 @@ def _prepare(params, work, x, v):
     hessian_times(params, work, v, work.Hv)
 
 
-@kernel(reductions=True)
+def _advance_in_arrays(params, work, x, v, gamma, value):
+    grad, Hv = work.grad, work.Hv
+    first, second = np.add.reduce(grad * v), np.add.reduce(v * Hv)
+    x += gamma * v
+    grad += gamma * Hv
+    return value + gamma * (first + 0.5 * gamma * second)
+
+
+@kernel(plain=_advance_in_arrays, reductions=True)
 def advance_by_product(params, work, x, v, gamma, value):
     grad, Hv = work.grad, work.Hv
     first = second = 0.0
@@ -128,7 +140,16 @@ def advance_by_product(params, work, x, v, gamma, value):
     return value + gamma * (first + 0.5 * gamma * second)
 
 
-@kernel(reductions=True)
+def _contract_in_arrays(params, work, x, v, gamma, value):
+    grad = work.grad
+    d, Hd = v - x, work.Hv - (grad - params.h)
+    first, second = np.add.reduce(grad * d), np.add.reduce(d * Hd)
+    x += gamma * d
+    grad += gamma * Hd
+    return value + gamma * (first + 0.5 * gamma * second)
+
+
+@kernel(plain=_contract_in_arrays, reductions=True)
 def contract_quadratic(params, work, x, v, gamma, value):
     grad, Hv, h = work.grad, work.Hv, params.h
     first = second = 0.0
@@ -142,14 +163,26 @@ def contract_quadratic(params, work, x, v, gamma, value):
     return value + gamma * (first + 0.5 * gamma * second)
 
 
-@kernel(reductions=True)
-def exact_step_of_quadratic(params, work, x, v, limit, value):
+def _slope_and_bend_in_arrays(params, work, x, v):
+    d = v - x
+    return np.add.reduce(work.grad * d), np.add.reduce(d * (work.Hv - (work.grad - params.h)))
+
+
+@kernel(plain=_slope_and_bend_in_arrays, reductions=True)
+def _slope_and_bend(params, work, x, v):
+    """<grad f(x), d> and <d, H d> for d = v - x."""
     grad, Hv, h = work.grad, work.Hv, params.h
     first = second = 0.0
     for j in range(x.size):
         d = v[j] - x[j]
         first += grad[j] * d
         second += d * (Hv[j] - (grad[j] - h[j]))
+    return first, second
+
+
+@kernel(reductions=True)
+def exact_step_of_quadratic(params, work, x, v, limit, value):
+    first, second = _slope_and_bend(params, work, x, v)
     if second >= 0.0:
         return limit if first + 0.5 * limit * second > 0.0 else 0.0
     return max(0.0, min(limit, -first / second))
@@ -174,7 +207,12 @@ def gains_of_variables(params, upper, out):
     return count > 0
 
 
-@kernel
+def _rate_in_arrays(params, work, v, additive, rate):
+    rate[: v.size] = work.Hv if additive else work.Hv + params.h
+    return True
+
+
+@kernel(plain=_rate_in_arrays)
 def rate_of_gradient(params, work, v, additive, rate):
     for j in range(v.size):
         rate[j] = work.Hv[j] if additive else work.Hv[j] + params.h[j]

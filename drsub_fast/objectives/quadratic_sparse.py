@@ -9,6 +9,7 @@ count then: H v changes by the rows in which v does.
 
 import sys
 from collections import namedtuple
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -64,9 +65,23 @@ _AHEAD, _IN_CACHE = 8, 50_000
 _LARGEST = sys.float_info.max
 
 
+#: Entries of H that are multiplied at a time as plain Python, so that the time can end in between.
+_ENTRIES = 1 << 20
+
+
 def _times_in_arrays(params, work, v, out):
-    H = scipy.sparse.csr_array((params.data, signed(params.indices), signed(params.indptr)), shape=(v.size, v.size))
-    out[: v.size] = H @ v
+    places = np.flatnonzero(v).astype(np.uint64)
+    if 8 * places.size < v.size:
+        out[: v.size] = 0.0
+        _add_rows_in_arrays(params, places, places.size, v, 1.0, out)
+        return
+    starts, rows = signed(params.indptr), [0]
+    while rows[-1] < v.size:
+        rows.append(max(rows[-1] + 1, int(np.searchsorted(starts, starts[rows[-1]] + _ENTRIES, "right")) - 1))
+    for first, end in pairwise(rows):
+        some = slice(starts[first], starts[end])
+        own = params.data[some], signed(params.indices[some]), starts[first : end + 1] - starts[first]
+        out[first:end] = scipy.sparse.csr_array(own, shape=(end - first, v.size)) @ v
 
 
 @kernel(plain=_times_in_arrays)

@@ -15,14 +15,24 @@ from drsub_fast.sets.base import FeasibleSet, register_set
 BoxParams = namedtuple("BoxParams", "upper")
 
 
-@kernel
+def _lmo_in_arrays(params, work, direction, upper, v):
+    v[:] = np.where(direction > 0.0, upper, 0.0)[: v.size]
+    return OK
+
+
+@kernel(plain=_lmo_in_arrays)
 def _lmo(params, work, direction, upper, v):
     for j in range(v.size):
         v[j] = upper[j] if direction[j] > 0.0 else 0.0
     return OK
 
 
-@kernel
+def _project_in_arrays(params, work, y, upper, out):
+    np.minimum(np.maximum(y, 0.0), upper[: y.size], out=out[: y.size])
+    return OK
+
+
+@kernel(plain=_project_in_arrays)
 def _project(params, work, y, upper, out):
     for j in range(y.size):
         out[j] = min(max(y[j], 0.0), upper[j])

@@ -9,6 +9,8 @@ their points lies the one that meets the load.
 
 import math
 
+import numpy as np
+
 from drsub_fast.engine.codes import FAILED, OK
 from drsub_fast.engine.jit import kernel
 
@@ -21,7 +23,20 @@ _TRIALS = 200
 _ROUNDING = 1e-15
 
 
-@kernel
+def _group(params, g, *arrays):
+    """Weights of a group, and its entries of some arrays."""
+    members = params.members[params.start[g] : params.start[g + 1]]
+    return params.weights[members], *(array[members] for array in arrays)
+
+
+def _load_and_rate_in_arrays(params, g, y, upper, shift):
+    weights, y, upper = _group(params, g, y, upper)
+    left = y - shift * weights
+    moves = weights[(left > 0.0) & (left < upper)]
+    return np.add.reduce(weights * np.minimum(np.maximum(left, 0.0), upper)), np.add.reduce(moves * moves)
+
+
+@kernel(plain=_load_and_rate_in_arrays)
 def _load_and_rate(params, g, y, upper, shift):
     """sum w_j clip(y_j - shift w_j, 0, u_j) over group g, and how fast it falls with the shift."""
     total = rate = 0.0
@@ -34,7 +49,16 @@ def _load_and_rate(params, g, y, upper, shift):
     return total, rate
 
 
-@kernel
+def _bracket_in_arrays(params, g, y, upper):
+    weights, y, upper = _group(params, g, y, upper)
+    counts = weights > 0.0
+    w, y, upper = weights[counts], y[counts], upper[counts]
+    low, high = ((y - upper) / w).min(initial=math.inf), (y / w).max(initial=-math.inf)
+    size = _ROUNDING * ((np.abs(y) + upper) / w).max(initial=0.0)
+    return (low - size, high + size) if params.equality else (max(low - size, 0.0), max(high + size, 0.0))
+
+
+@kernel(plain=_bracket_in_arrays)
 def _bracket(params, g, y, upper):
     """Two multipliers that the load's breakpoints lie between: at the first all is at its bound, at the second 0."""
     low, high, size = math.inf, -math.inf, 0.0
@@ -93,15 +117,26 @@ def _meet_load(params, g, y, upper, low, high, out):
         out[j] += share * (min(max(y[j] - low * params.weights[j], 0.0), upper[j]) - out[j])
 
 
+def _place_in_arrays(params, g, y, upper, shift, out):
+    members = params.members[params.start[g] : params.start[g + 1]]
+    out[members] = np.minimum(np.maximum(y[members] - shift * params.weights[members], 0.0), upper[members])
+
+
+@kernel(plain=_place_in_arrays)
+def _place(params, g, y, upper, shift, out):
+    """out = the point of a multiplier in group g."""
+    for i in range(params.start[g], params.start[g + 1]):
+        j = params.members[i]
+        out[j] = min(max(y[j] - shift * params.weights[j], 0.0), upper[j])
+
+
 @kernel(separate=True)
 def project_onto_knapsacks(params, work, y, upper, out):
     for g in range(params.capacity.size):
         status, low, high = _multipliers(params, g, y, upper)
         if status != OK:
             return status
-        for i in range(params.start[g], params.start[g + 1]):
-            j = params.members[i]
-            out[j] = min(max(y[j] - high * params.weights[j], 0.0), upper[j])
+        _place(params, g, y, upper, high, out)
         if low < high:
             _meet_load(params, g, y, upper, low, high, out)
     return OK

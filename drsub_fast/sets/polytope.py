@@ -50,7 +50,21 @@ def _power_of_two(x):
     return math.ldexp(1.0, min(max(exponent - 1, -500), 500))
 
 
-@kernel
+def _powers_of_two(x):
+    """Those of `_power_of_two`; 0 where x is not above 0."""
+    return np.where(x > 0.0, np.ldexp(1.0, np.clip(np.frexp(x)[1] - 1, -500, 500)), 0.0)
+
+
+def _scale_in_arrays(A, b, upper, params):
+    units = _powers_of_two(b)
+    per_unit = np.divide(1.0, units, out=np.zeros_like(b), where=units > 0.0)
+    params.scale[:] = _powers_of_two(upper)
+    params.b[:] = np.where(units > 0.0, b * per_unit, 1.0)
+    np.multiply(A, per_unit[:, None], out=params.A)
+    np.multiply(params.A, params.scale, out=params.A)
+
+
+@kernel(plain=_scale_in_arrays)
 def scale_polytope(A, b, upper, params):
     """Writes {A x <= b, 0 <= x <= upper} into params, columns in units of upper and rows in units of b.
 

@@ -1,5 +1,7 @@
 """Weighted selection: where the largest keys have used a capacity up, in expected linear time."""
 
+import numpy as np
+
 from drsub_fast.engine.jit import kernel
 
 
@@ -40,7 +42,16 @@ def _part(key, item, load, first, last, pivot):
     return above, end, load_above, load_equal
 
 
-@kernel
+def _select_by_sorting(key, item, load, count, capacity):
+    order = np.argsort(-key[:count], kind="stable")
+    key[:count], item[:count] = key[order], item[order]
+    sums = np.cumsum(load[item[:count]])
+    pivot = key[min(int(np.searchsorted(sums, capacity, side="right")), count - 1)]
+    first = int(np.searchsorted(-key[:count], -pivot))
+    return pivot, capacity - (sums[first - 1] if first else 0.0)
+
+
+@kernel(plain=_select_by_sorting)
 def select(key, item, load, count, capacity):
     """The key at which the capacity is used up, as (key, what it leaves of the capacity).
 

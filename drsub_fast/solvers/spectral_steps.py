@@ -20,6 +20,8 @@ it does not fall.
 import math
 from collections import namedtuple
 
+import numpy as np
+
 from drsub_fast.engine.codes import BREAK, CONVERGED, FINISHED, NEEDS_PROJECTION, NEEDS_SOLVER, NON_FINITE, OK, STALLED
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.vector import add_scaled, assign, is_finite, slope
@@ -61,7 +63,7 @@ _ROUNDING = 1e-14
 _IDLE_LIMIT = 20
 
 
-@kernel(reductions=True)
+@kernel(plain=lambda a, b: np.add.reduce((a - b) ** 2), reductions=True)
 def _squared_distance(a, b):
     total = 0.0
     for j in range(a.size):
@@ -69,24 +71,40 @@ def _squared_distance(a, b):
     return total
 
 
-@kernel(reductions=True)
-def _step_length(grad, x, before, previous, vertex, gap, k):
-    """The lambda of step k."""
-    longest = _squared_distance(vertex, x) / gap
-    if k == 0:
-        return longest
+def _changes_in_arrays(grad, x, before, previous):
+    s, y = x - previous, before - grad
+    return np.add.reduce(s * s), np.add.reduce(s * y), np.add.reduce(y * y)
+
+
+@kernel(plain=_changes_in_arrays, reductions=True)
+def _changes(grad, x, before, previous):
+    """<s, s>, <s, y> and <y, y> of the last change s of x and that of the gradient, -y."""
     change = curvature = turn = 0.0
     for j in range(x.size):
         s, y = x[j] - previous[j], before[j] - grad[j]
         change += s * s
         curvature += s * y
         turn += y * y
+    return change, curvature, turn
+
+
+@kernel
+def _step_length(grad, x, before, previous, vertex, gap, k):
+    """The lambda of step k."""
+    longest = _squared_distance(vertex, x) / gap
+    if k == 0:
+        return longest
+    change, curvature, turn = _changes(grad, x, before, previous)
     if curvature <= 0.0:
         return longest
     return min(change / curvature if k % 2 == 1 else curvature / turn, longest)
 
 
-@kernel
+def _move_in_arrays(x, origin, target, gamma, upper):
+    x[:] = target if gamma == 1.0 else np.minimum(origin + gamma * (target - origin), upper[: x.size])
+
+
+@kernel(plain=_move_in_arrays)
 def _move(x, origin, target, gamma, upper):
     """x = origin + gamma (target - origin), and not above ``upper`` by rounding."""
     if gamma == 1.0:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from drsub_fast.engine.codes import BREAK, OK, PAUSED, SOLVED
 from drsub_fast.engine.jit import kernel
+from drsub_fast.engine.vector import fill
 from drsub_fast.objectives.quadratic_kernels import gains_alone
 from drsub_fast.sets.base import lmo
 from drsub_fast.solvers.loops import run_loop
@@ -106,8 +107,7 @@ def move_halfway(starts, s):
 @kernel
 def _begin_start(objective, feasible_set, floats, integers, starts, s, upper, base):
     """A fresh workspace, and the point of start s; returns the code of the oracle."""
-    for i in range(integers.size):
-        integers[i] = 0
+    fill(integers, 0)
     if math.isfinite(base):
         floats[BASE], integers[BASED] = base, 1
     state, _, set_work = open_run(objective, feasible_set, upper.size, floats, integers)

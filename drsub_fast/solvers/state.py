@@ -25,11 +25,13 @@ objectives given as Python callables, as plain Python. Beside its mathematics a 
 import math
 from collections import namedtuple
 
+import numpy as np
+
 from drsub_fast._checks import as_real
 from drsub_fast.engine.codes import NEEDS_SOLVER, OK
 from drsub_fast.engine.jit import kernel
 from drsub_fast.engine.primitives import split
-from drsub_fast.engine.vector import assign, clip_above, replace, slope
+from drsub_fast.engine.vector import assign, clip_above, fill, replace, slope
 from drsub_fast.objectives.base import evaluate, gradient_rate, objective_carve, objective_size, prepare
 from drsub_fast.objectives.lazy_gradient import refresh_gradient
 from drsub_fast.objectives.sparse_steps import gradient_is_finite, keep_moved
@@ -123,8 +125,7 @@ def begin(objective, work, state, x, upper, trace_value, trace_gap):
     assign(state.best, x)
     assign(state.top, x)
     assign(state.previous, x)
-    for j in range(x.size):
-        state.v[j] = math.nan
+    fill(state.v, math.nan)
     control[STARTED] = 1
     return math.isfinite(numbers[VALUE])
 
@@ -181,6 +182,15 @@ def close_run(objective, work, state, x, upper):
     state.numbers[GAP] = state.numbers[BEST_GAP]
 
 
+@kernel(plain=lambda grad, v, x: np.add.reduce(np.abs(grad) * (np.abs(v) + np.abs(x))))
+def _terms(grad, v, x):
+    """Sum of the sizes of the terms of <grad, v - x>."""
+    size = 0.0
+    for j in range(x.size):
+        size += abs(grad[j]) * (abs(v[j]) + abs(x[j]))
+    return size
+
+
 @kernel
 def gap_at(grad, v, x):
     """The Frank-Wolfe gap <grad, v - x>, v being the oracle's vertex for grad.
@@ -189,12 +199,8 @@ def gap_at(grad, v, x):
     larger loss is a fault of the oracle, and stays to be seen.
     """
     gap = slope(grad, v, x)
-    if gap < 0.0:
-        size = 0.0
-        for j in range(x.size):
-            size += abs(grad[j]) * (abs(v[j]) + abs(x[j]))
-        if gap >= -_ORACLE_TOL * size:
-            gap = 0.0
+    if gap < 0.0 and gap >= -_ORACLE_TOL * _terms(grad, v, x):
+        gap = 0.0
     return gap
 
 
