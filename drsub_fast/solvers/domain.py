@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drsub_fast._checks import as_vector
-from drsub_fast.engine.clock import require_time
+from drsub_fast.engine.clock import OutOfTime, require_time
 from drsub_fast.errors import OracleError
 from drsub_fast.objectives.base import Objective
 from drsub_fast.sets.base import FeasibleSet, is_within
@@ -99,29 +99,40 @@ def violation(P: FeasibleSet, x: NDArray[np.float64], upper: NDArray[np.float64]
     return f"x0[{j}] = {x[j]:g} is above its upper bound {upper[j]:g}"
 
 
-#: Parts of the way along the gradient at 0 at which f is looked at, and how closely its end is found.
-_PARTS, _NEAR = (1.0, 0.5, 0.25), 1e-3
+#: How closely the end of the way along the gradient at 0 is found, and the shortest way that is tried.
+_NEAR, _SHORTEST = 1e-3, 1e-18
 
 
 def early_point(f: Objective, P: FeasibleSet, upper: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     """(x, f(x)): the best of a few points of a down-closed P along the gradient at 0, 0 among them.
 
-    For runs that end before their first step. It takes one gradient and a few values.
+    For runs that end before their first step. It takes one gradient and a few values, fewer where the time ends.
     """
     zero = np.zeros(P.n)
-    value, grad = f.value_and_gradient(zero)
-    best, aim = (zero, value), np.where(grad > 0.0, upper, 0.0)
+    start, grad = f.value_and_gradient(zero)
+    aim = np.where(grad > 0.0, upper, 0.0)
     aim *= grad * aim >= 0.5 * (grad * aim).max(initial=0.0)
-    if not aim.any():
-        return best
-    inside, outside = (1.0, 1.0) if P.contains(aim) else (0.0, 1.0)
-    while outside - inside > _NEAR * outside:
-        middle = 0.5 * (inside + outside)
-        inside, outside = (middle, outside) if P.contains(middle * aim) else (inside, middle)
-        require_time()
-    x = P.move_inside(inside * aim, upper)
-    for part in _PARTS:
-        value = f.value(part * x)
-        if value > best[1]:
-            best = part * x, value
+    best, inside = (zero, start), 1.0
+    try:
+        while inside > _SHORTEST and not P.contains(inside * aim):
+            inside *= 0.5
+            require_time()
+        outside = min(1.0, 2.0 * inside)
+        for near in (1.0, _NEAR):  # a point at once, and a better one
+            while outside - inside > near * outside:
+                middle = 0.5 * (inside + outside)
+                inside, outside = (middle, outside) if P.contains(middle * aim) else (inside, middle)
+                require_time()
+            x = P.move_inside(inside * aim, upper)
+            for _ in range(2):
+                value = f.value(x)
+                if value > best[1]:
+                    best = x, value
+                # The top of the parabola with the slope at 0 through this point: that of a quadratic at once.
+                rise, bend = float(grad @ x), 2.0 * (float(grad @ x) - value + start)
+                if 0.0 < bend < math.inf and rise >= bend:
+                    break
+                x = x * (rise / bend if 0.0 < bend < math.inf else 0.5)
+    except OutOfTime:
+        pass
     return best

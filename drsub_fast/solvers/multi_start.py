@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 
 from drsub_fast._checks import as_count, as_seed
 from drsub_fast.claims.gate import claims
-from drsub_fast.engine.clock import OutOfTime, now
+from drsub_fast.engine.clock import OutOfTime, next_chunk, now
 from drsub_fast.engine.codes import BREAK, FINISHED, NON_FINITE, PAUSED
 from drsub_fast.engine.interrupts import result_of, submit
 from drsub_fast.engine.jit import Interpreted
@@ -47,16 +47,7 @@ from drsub_fast.solvers.frank_wolfe import STATIONARY
 from drsub_fast.solvers.fully_corrective import fully_corrective_frank_wolfe
 from drsub_fast.solvers.projected_gradient import projected_gradient
 from drsub_fast.solvers.record import Method, named_options, register_method
-from drsub_fast.solvers.run import (
-    STATUS_OF,
-    USUAL_STEPS,
-    Progress,
-    Run,
-    bound_from_zero,
-    next_chunk,
-    objective_kind,
-    set_kind,
-)
+from drsub_fast.solvers.run import STATUS_OF, USUAL_STEPS, Progress, Run, bound_from_zero, objective_kind, set_kind
 from drsub_fast.solvers.spectral_steps import SpectralOptions
 from drsub_fast.solvers.starts import (
     ROUND,
@@ -208,7 +199,9 @@ def multi_start(
     extra = likely_peaks(f, P, run.upper) + ([] if x0 is None else [starting_point(f, P, x0, run.upper)])
     local = local_solver(f, P)
     options = {"max_iter": max_iter, "tol": tol, "lmo": lmo, "callback": callback, "callback_every": callback_every}
-    starts = _Starts(run, local, options, start_costs(f.n, first_starts, seed), extra)
+    late = f.n * first_starts > _BLOCK and run.time_left() == 0.0  # drawing the others would take 0.1 s and more
+    count = 1 if late else first_starts
+    starts = _Starts(run, local, options, start_costs(f.n, count, seed), extra)
     n_jobs = 1 if callback is not None else n_jobs
     try:
         starts.solve(n_jobs)
@@ -338,8 +331,10 @@ class _Starts:
 
         def advance(s, last, k_max, steps):
             if isinstance(loop, Interpreted):
-                loop.arrays = floats, integers, *(array[s:last] for array in rows[1:6])
+                amid = (floats,) if rows.codes[s] in (BREAK, PAUSED) else ()
+                loop.arrays = integers, *(array[s:last] for array in rows[1:6]), *amid
             before = getattr(loop, "seconds", 0.0)
+            run.has_step = bool(rows.counts[:last].any())
             with run.within_limit():
                 s = loop(*arguments, k_max, steps, s, last)
             self.seconds += getattr(loop, "seconds", 0.0) - before
@@ -428,7 +423,7 @@ class _Starts:
             left = run.time_left()
             if left == 0.0:
                 self.stopped = self.stopped or Status.TIME_LIMIT
-            if self.stopped is not None and self.solved().any():
+            if self.stopped is not None and (left == 0.0 or self.solved().any()):
                 return
             cost = np.empty(run.f.n)
             given = s > 0 and not start_direction.interpreted(run.f.params, rows.costs[s], s, run.upper, cost)

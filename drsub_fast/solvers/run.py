@@ -19,6 +19,7 @@ from drsub_fast.engine.clock import (
     is_limited,
     last_moment,
     latest_moment,
+    next_chunk,
     now,
     thread_time_left,
     until,
@@ -71,10 +72,8 @@ logger: logging.Logger = logging.getLogger("drsub_fast")
 
 # Floats in a cache line, and of a workspace from which on it is aligned.
 _LINE, _LARGE = 8, 8192
-
 # Entries of the rows up to which linear programs are solved as plain Python under a time limit.
 _PLAIN_ENTRIES = 10_000
-
 # Steps of a long run, for what it costs: most limits are never reached.
 USUAL_STEPS = 100
 
@@ -120,6 +119,7 @@ class Run:
     base: float | None
     solver: HighsOracle | None
     compiled: bool
+    has_step: bool = False
     first_vertex: NDArray[np.float64] | None
     floats: NDArray[np.float64]
     integers: NDArray[np.int64]
@@ -163,9 +163,12 @@ class Run:
         self.first_vertex = None
 
     def _base(self):
-        """f half-way between the set's own starting point and x0, from which the rise of f is counted."""
+        """f half-way between the set's own starting point and x0, from which the rise of f is counted, if in time."""
         middle = 0.5 * (self.P.start(self.upper) + self.x)
-        return self.f.value(np.minimum(middle, self.upper))
+        try:
+            return self._call(self.f.value, np.minimum(middle, self.upper))
+        except OutOfTime:
+            return None
 
     def size(self, extra: tuple[int, int] = (0, 0)) -> tuple[int, int]:
         """Lengths of the flat arrays of this run; ``extra`` is what the loop itself wants at their ends."""
@@ -188,8 +191,7 @@ class Run:
     def blas_limit(self) -> AbstractContextManager[object]:
         """A context in which loops run: of one BLAS thread, if they call BLAS.
 
-        Small products in several threads wait for the slowest: 100 steps of a softmax at n = 128 take 2.2 ms by one
-        thread, 11 to 270 ms by two of which one shares its core.
+        Small products in threads wait for the slowest: 100 steps of a softmax at n = 128 take 11 to 270 ms, not 2.2.
         """
         return one_blas_thread() if self.f.uses_blas else nullcontext()
 
@@ -218,6 +220,7 @@ class Run:
             while True:
                 k = int(self.integers[K])
                 start = now() if timed else 0.0
+                self.has_step = k > 0
                 code = self._call(run, *arguments, k_max, min(k_stop, k_max + 1), *traces)
                 if bar is not None:
                     bar(int(self.integers[K]) - k)
@@ -237,6 +240,8 @@ class Run:
                         if code == PAUSED:
                             return status
                         k_max = int(self.integers[K])
+                if not self.compiled:
+                    run.arrays = self.integers, self.x, self.floats
                 if code == BREAK:
                     if timed:
                         chunk = next_chunk(chunk, int(self.integers[K]) - k, now() - start, self.time_left())
@@ -262,7 +267,8 @@ class Run:
             run = loop.choose_around(family)
         self.compiled = not isinstance(run, Interpreted)
         if not self.compiled:
-            run.arrays = self.floats, self.integers, self.x
+            # What a first step leaves of the workspace is not read where it is cut.
+            run.arrays = (self.integers, self.x, self.floats)[: 3 if self.integers[STARTED] else 2]
         return run
 
     def prefers_solver(self, run: Callable[..., Any]) -> bool:
@@ -325,7 +331,8 @@ class Run:
             else:
                 if self.solver is None:
                     self.solver = self.P.solver(state.bound.copy(), self.lmo)
-                left = None if self.last_moment is None else max(0.0, self.last_moment - now())
+                end = self._end()
+                left = None if end is None else max(0.0, end - now())
                 try:
                     state.candidate[:] = self.solver.maximize(state.cost, state.bound, left)
                 except OracleError as error:
@@ -342,7 +349,11 @@ class Run:
 
     def within_limit(self) -> until:
         """A context in which this thread does nothing that the time limit has no room for."""
-        return until(self.last_moment)
+        return until(self._end())
+
+    def _end(self):
+        # Before the first step from 0 there must be time left for `early_point`.
+        return self.last_moment if self.has_step or not self.from_zero else self.deadline
 
     def _call(self, function, *arguments):
         """Calls a function within the limit, if there is one."""
@@ -462,24 +473,13 @@ def workspace_size(f: Objective, P: FeasibleSet, params: tuple[Any, ...], extra:
 def _aligned(n):
     """Uninitialised floats that reach a cache line after `State.numbers`, and again before the objective's if 8 | n.
 
-    Matrices whose rows straddle the lines cost a softmax of 64 to 256 items 5 % of its speed. Below that a
-    microsecond here would cost as much.
+    Rows of matrices that straddle the lines cost a softmax of 64 to 256 items 5 %; below, this would cost as much.
     """
     if n < _LARGE:
         return np.empty(n)
     floats = np.empty(n + _LINE - 1)
     first = -(floats.__array_interface__["data"][0] // floats.itemsize + N_NUMBERS) % _LINE
     return floats[first : first + n]
-
-
-def next_chunk(chunk: int, steps: int, seconds: float, left: float | None) -> int:
-    """Steps until the next look at the clock: 5 ms of work or half the time that is left, by the pace of the last.
-
-    It decides when the clock is looked at, never what is computed.
-    """
-    pace = max(1, steps) / max(seconds, 1e-7)
-    wait = 0.005 if left is None else min(0.005, 0.5 * left)
-    return max(1, min(4 * chunk, int(wait * pace)))
 
 
 def objective_kind(f: Objective) -> tuple[int, int, int | None]:

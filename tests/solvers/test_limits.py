@@ -6,10 +6,13 @@ import signal
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import drsub_fast as ds
 from drsub_fast.engine import clock as clocks
 from drsub_fast.solvers import multi_start
+from drsub_fast.solvers.domain import early_point
+from drsub_fast.solvers.greedy_vertex import greedy_vertex
 from drsub_fast.solvers.multi_start import local_solver
 
 N = 6
@@ -248,3 +251,44 @@ def test_a_limit_within_every_start_leaves_the_point_where_the_first_begins(monk
     r = ds.multi_start(F, POLYTOPE, n_starts=3, time_limit=60.0, lmo="highs")
     assert r.status is ds.Status.TIME_LIMIT
     assert r.value == F.value(r.x)
+
+
+def test_the_early_point_is_the_best_before_the_time_ended():
+    class Ends(ds.CallableObjective):
+        left = 10
+
+        def value_and_gradient(self, x):
+            self.left -= 1
+            if self.left < 0:
+                raise clocks.OutOfTime
+            return super().value_and_gradient(x)
+
+    f, values = Ends(F.value_and_gradient, N), []
+    for left in range(1, 6):
+        f.left = left
+        x, value = early_point(f, BOX, BOX.upper)
+        values.append(value)
+        assert value == F.value(x)
+        assert BOX.contains(x)
+    assert values[0] == 0.0
+    assert values == sorted(values)
+    assert values[-1] > 0.0
+
+
+def test_the_greedy_vertex_of_a_cut_run_is_the_choice_so_far(monkeypatch):
+    W = np.random.default_rng(0).random((40, 30))
+    f, P = ds.Multilinear.facility_location(W), ds.Budget(6, np.ones(40))
+    whole = greedy_vertex(f, P, np.ones(40))
+    np.testing.assert_array_equal(
+        whole, greedy_vertex(ds.Multilinear.facility_location(scipy.sparse.csr_array(W)), P, np.ones(40))
+    )
+    clock = Clock(1.0)
+    monkeypatch.setattr(clocks, "clock", clock)
+    sizes = []
+    for limit in (0.0, 5.0, 12.0, 100.0):
+        with clocks.until(clock.time + limit):
+            x = greedy_vertex(f, P, np.ones(40))
+        assert (whole[x > 0.0] == 1.0).all()
+        sizes.append(int(x.sum()))
+    assert sizes[0] < sizes[-1] == 6
+    assert sizes == sorted(sizes)
