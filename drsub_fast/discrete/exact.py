@@ -102,11 +102,15 @@ def _best_set(kernel, family, size, start):
     if size is None and best_value < 0.0:
         best, best_value = np.empty(0, np.int64), 0.0
 
+    def least():
+        """What a set must be worth more than."""
+        return best_value + _BETTER * (1.0 + abs(best_value)) if best_value > -np.inf else -np.inf
+
     def visit(chosen, value, squared, C, candidates, load):
         nonlocal best, best_value
         require_time()
         depth = len(chosen)
-        if (size is None or depth == size) and value > best_value + _BETTER * (1.0 + abs(best_value)):
+        if (size is None or depth == size) and value > least():
             best, best_value = np.sort(chosen), value
         left = most - depth
         if left == 0:
@@ -119,7 +123,7 @@ def _best_set(kernel, family, size, start):
             end = place + left
             if size is not None and end > candidates.size:
                 return
-            if value + sums[min(end, candidates.size)] - sums[place] <= best_value + _BETTER * (1.0 + abs(best_value)):
+            if value + sums[min(end, candidates.size)] - sums[place] <= least():
                 return
             row = (L[j] - C[:depth, j] @ C[:depth]) / np.sqrt(squared[j])
             C[depth] = row

@@ -131,7 +131,7 @@ class _State:
         self.load = family.load(self.S)
 
     def least(self):
-        return _BETTER * (1.0 + abs(self.value))
+        return _BETTER * (1.0 + abs(self.value)) if self.value > -np.inf else 0.0
 
     def outside(self):
         outside = self.family.allowed.copy()

@@ -145,11 +145,11 @@ def improve_by_moves(
     Returns
     -------
     ndarray of int
-        The items; where those given are dependent, they themselves with a ``size``, else a set from nothing.
+        The items; those given if they, and all that an exchange makes of them, are dependent.
     """
     state = _State(kernel, family, items, size is not None)
-    if state.M is None and size is None:
-        state = _State(kernel, family, [], False)
+    if state.M is None:
+        state = _State(kernel, family, [], False) if size is None else _made_independent(state)
     most = family.most if size is None else size
     end, moves = _MOST_MOVES * (most + 10), 0
     while state.M is not None and moves < end and thread_time_left() > 0.0:
@@ -161,9 +161,27 @@ def improve_by_moves(
             break
         state.renew()  # of rounding, and because the candidates were those of an earlier set
     moved = np.array(state.S, dtype=np.int64)
-    if not moves:
-        return items if size is not None else moved
+    if not moves and size is None:
+        return moved
     return moved if log_det(kernel, moved) > log_det(kernel, items) else items
+
+
+def _made_independent(state):
+    """The state after an exchange that makes a dependent set independent, if there is one; else as it was."""
+    for a in range(len(state.S)):
+        if thread_time_left() <= 0.0:
+            break
+        rest = [item for b, item in enumerate(state.S) if b != a]
+        trial = _State(state.kernel, state.family, rest, True, all_items=True)
+        if trial.M is None:
+            continue
+        gains = trial.additions()
+        if gains.max(initial=0.0) > 0.0:
+            trial.add(int(gains.argmax()))
+            return _State(state.kernel, state.family, trial.S, True)
+        if state.family.is_count:  # what else is left out, the rest spans the same
+            break
+    return state
 
 
 def resized(kernel: ItemKernel, family: Packing, items: NDArray[np.int64], size: int) -> NDArray[np.int64]:

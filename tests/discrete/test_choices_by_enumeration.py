@@ -162,3 +162,26 @@ def test_the_vertex_to_begin_with_is_the_greedy_choice_of_sparse_weights():
         x = greedy_vertex(F, P, np.ones(50))
         assert P.contains(x)
         assert F.set_value(np.flatnonzero(x)) == pytest.approx(ds.greedy(F, P).value)
+
+
+def test_the_best_set_where_the_greedy_one_of_that_size_is_dependent():
+    # Groups {0, 1} and {3} beside item 2 or 4: greedy takes 4 and 0, and then nothing independent fits.
+    L = np.diag([4.0, 3.0, 2.0, 1.0, 9.0])
+    L[3, 4] = L[4, 3] = 3.0
+    P = ds.PartitionMatroid([0, 0, 1, 2, 1], [1.0, 1.0, 1.0])
+    for found in (ds.exact_map(L, P, size=3), ds.map_dpp(L, constraint=P, size=3, method="exact")):
+        assert sorted(found.items.tolist()) == [0, 2, 3]
+        assert found.value == pytest.approx(np.log(8.0))
+        assert found.upper_bound >= found.value
+
+
+@pytest.mark.parametrize("unit_box", [True, False])
+def test_exchanges_lead_away_from_a_dependent_set(unit_box):
+    L = np.diag([4.0, 3.0, 2.0, 1.0, 9.0])
+    L[3, 4] = L[4, 3] = 3.0
+    f, P = ds.Softmax(L, unit_box=unit_box), ds.PartitionMatroid([0, 0, 1, 2, 1], [1.0, 1.0, 1.0])
+    for found in (
+        ds.improve_set(f, P, [0, 3, 4], size=3), ds.greedy(f, P, size=3, improve=True),
+        ds.round_solution(f, P, [1.0, 0.0, 0.0, 1.0, 1.0], size=3, improve=True),
+    ):  # fmt: skip
+        assert found.value == pytest.approx(np.log(8.0))
