@@ -392,10 +392,11 @@ class Run:
             if k == 0 and self.from_zero and status is Status.TIME_LIMIT:
                 x, value, known, started = *self.early_point(x, value), None, False
             self.trace_value[k] = value if known is None else known
-        top_x, top_value = None, value
+        top_x, top_value = x, value
         if started and numbers[TOP_VALUE] - value > _SAME * abs(value):
-            top_x, top_value = self._view(TOP).copy(), numbers[TOP_VALUE]
-            self.into_bounds(top_x)
+            self.into_bounds(top := self._view(TOP).copy())
+            top_value, status = self._last_value(top, numbers[TOP_VALUE], status)
+            top_x, top_value = (top, top_value) if top_value > value else (x, value)
         if k < self.max_iter:
             self.trace_value, self.trace_gap = self.trace_value[: k + 1], self.trace_gap[: k + 1]
         bound = bound_from_zero(self.f, self.upper, self.trace_value, self.trace_gap) if self.from_zero else math.inf
@@ -407,7 +408,7 @@ class Run:
             guarantee, bound = claims(self.f, self.P, self.upper, promise, status, *met)
         return Result(
             x, value, gap, Certificate(bound, None, (self.f, self.P)), guarantee, status, k, control[N_LMO],
-            now() - self.began, Trace(self.trace_value, self.trace_gap), x.copy() if top_x is None else top_x,
+            now() - self.began, Trace(self.trace_value, self.trace_gap), top_x.copy(),
             top_value, method, "", self.compiled,
         )  # fmt: skip
 
@@ -450,8 +451,7 @@ class Run:
 
     def _view(self, slot):
         """One of the vectors of the state."""
-        start = N_NUMBERS + slot * self.f.n
-        return self.floats[start : start + self.f.n]
+        return self.floats[N_NUMBERS + slot * self.f.n :][: self.f.n]
 
 
 def bound_from_zero(
