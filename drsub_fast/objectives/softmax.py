@@ -146,9 +146,9 @@ class Softmax(Objective):
     Notes
     -----
     Gillenwater, Kulesza, Taskar 2012; Bian et al. 2017. A value with gradient costs
-    O(n s^2) for s nonzeros of x, or O(n k^2) for a factor with n >= 32 rows and k <= n / 4 columns on the unit box
-    (there a value outside of it is NaN). Where L_TT is singular for T = {i : x_i = 1}, the value is -inf. Where it is,
-    the gradient is NaN.
+    O(n s^2) for s nonzeros of x, or O(n k^2) for a factor with n >= 32 rows and k <= n / 4 columns, or with rows longer
+    than 100 and k < n, on the unit box (there a value outside of it is NaN). Where L_TT is singular for
+    T = {i : x_i = 1}, the value is -inf and the gradient NaN.
 
     Examples
     --------

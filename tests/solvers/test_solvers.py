@@ -487,3 +487,12 @@ def test_answers_keep_their_bounds_to_the_last_bit(method, seed):
     x = ds.maximize(f, P, method=method, max_iter=30).x
     assert (x >= lower).all()
     assert (x <= upper).all()
+
+
+def test_best_value_is_that_of_best_x_to_the_last_digit():
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        H = rng.uniform(-1.0, 1.0, (3, 3))
+        f = ds.Quadratic(1e6 * (H + H.T), -3e6 * rng.random(3), require_dr=False)
+        r = ds.frank_wolfe(f, ds.Box(np.ones(3)), x0=rng.random(3), max_iter=30)
+        assert r.best_value == f.value(r.best_x)
