@@ -34,9 +34,9 @@ def short_annotation(annotation: object) -> object:
     if members and all(each in members for each in own):
         rest = [inspect.formatannotation(each) for each in members if each not in own]
         return _Shown(" | ".join(["ArrayLike", *("None" if each == "NoneType" else each for each in rest)]))
-    text = inspect.formatannotation(annotation)
+    text = inspect.formatannotation(annotation).replace(repr(ArrayLike), "ArrayLike")
     short = _ARRAY.sub(r"NDArray[\1]", text)
-    return annotation if short == text else _Shown(short)
+    return annotation if short == inspect.formatannotation(annotation) else _Shown(short)
 
 
 def _functions_of(item):
