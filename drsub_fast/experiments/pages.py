@@ -40,9 +40,9 @@ def short_annotation(annotation: object) -> object:
 
 
 def _functions_of(item):
-    """A function, or the functions that a class defines, properties' getters among them."""
+    """A function and what it wraps, or the functions that a class defines, properties' getters among them."""
     if inspect.isfunction(item):
-        return [item]
+        return [item, inspect.unwrap(item)]
     members = [value.fget if isinstance(value, property) else value for value in vars(item).values()]
     return [f for f in (getattr(value, "__func__", value) for value in members) if inspect.isfunction(f)]
 
