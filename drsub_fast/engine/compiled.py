@@ -11,14 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from llvmlite.binding import add_symbol
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
-from numba.core.imputils import impl_ret_borrowed
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import get_cython_function_address, intrinsic, lower_builtin, overload
-from numba.np.arrayobj import make_array, populate_array
 
 from drsub_fast.engine.jit import Kernel, compiling
 from drsub_fast.engine.primitives import gemm, potrf, prefetch, split, syrk, trsm
@@ -34,7 +31,7 @@ def _fortran(module, name):
     change from process to process, so code refers to them by names that are registered here.
     """
     symbol = f"drsub_fast_{name}"
-    add_symbol(symbol, get_cython_function_address(f"scipy.linalg.{module}", name))
+    binding.add_symbol(symbol, get_cython_function_address(f"scipy.linalg.{module}", name))
 
     @intrinsic
     def call(typingctx, arguments):
@@ -107,7 +104,7 @@ class _TypeOfParts(AbstractTemplate):
         flat, *shapes = arguments
         if isinstance(flat, types.Array) and flat.ndim == 1 and flat.layout == "C":
             views = [flat.copy(ndim=len(shape) if isinstance(shape, types.BaseTuple) else 1) for shape in shapes]
-            return signature(types.Tuple(views), *arguments)
+            return types.Tuple(views)(*arguments)
 
 
 def _lengths(context, builder, shape, shape_type):
@@ -120,7 +117,7 @@ def _lengths(context, builder, shape, shape_type):
 
 @lower_builtin(split, types.Array, types.VarArg(types.Any))
 def _parts(context, builder, called, values):
-    given = make_array(called.args[0])(context, builder, values[0])
+    given = context.make_array(called.args[0])(context, builder, values[0])
     start = context.get_constant(types.intp, 0)
     itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(called.args[0].dtype)))
     parts = []
@@ -129,15 +126,16 @@ def _parts(context, builder, called, values):
         size, strides = lengths[-1], [itemsize]
         if view_type.ndim == 2:
             size, strides = builder.mul(*lengths), [builder.mul(size, itemsize), itemsize]
-        view = make_array(view_type)(context, builder)
-        populate_array(
-            view, data=builder.gep(given.data, [start]), shape=lengths, strides=strides, itemsize=itemsize,
-            meminfo=given.meminfo, parent=given.parent,
-        )  # fmt: skip
+        view = context.make_array(view_type)(context, builder)
+        view.data, view.meminfo, view.parent = builder.gep(given.data, [start]), given.meminfo, given.parent
+        view.shape, view.strides = cgutils.pack_array(builder, lengths), cgutils.pack_array(builder, strides)
+        view.nitems, view.itemsize = size, itemsize
         parts.append(view._getvalue())
         start = builder.add(start, size)
     views = context.make_tuple(builder, called.return_type, parts)
-    return impl_ret_borrowed(context, builder, called.return_type, views)
+    if context.enable_nrt:  # the parts are counted as holders of the array
+        context.nrt.incref(builder, called.return_type, views)
+    return views
 
 
 #: To be read, and to be kept in all caches; from the data.
@@ -182,8 +180,8 @@ class Cell:
         self.described = name, kernel, signature
         self._address, self._lock = ctypes.c_int64(0), threading.Lock()
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int64)(self.fill)
-        add_symbol(f"{name}.cell", ctypes.addressof(self._address))
-        add_symbol(f"{name}.fill", ctypes.cast(self._callback, ctypes.c_void_p).value)
+        binding.add_symbol(f"{name}.cell", ctypes.addressof(self._address))
+        binding.add_symbol(f"{name}.fill", ctypes.cast(self._callback, ctypes.c_void_p).value)
 
     def fill(self) -> int:
         """Compiles the kernel and notes its address. Ctrl-C waits meanwhile: it cannot pass through compiled code."""

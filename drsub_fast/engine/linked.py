@@ -18,17 +18,14 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
-import llvmlite
 import numba
-from llvmlite.binding import get_host_cpu_features, get_host_cpu_name, parse_bitcode
+from llvmlite import binding
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
-from numba.core.errors import TypingError
 from numba.core.imputils import lower_constant
 from numba.core.registry import CPUDispatcher
 from numba.core.serialize import NumbaPickler
 from numba.core.typing.templates import AbstractTemplate, infer_global
-from numba.core.typing.templates import signature as make_signature
 from numba.extending import lower_builtin, models, register_model, typeof_impl
 from numba.np.numpy_support import as_dtype
 
@@ -42,7 +39,7 @@ logger: logging.Logger = logging.getLogger("drsub_fast")
 
 #: What this file and `drsub_fast.engine.compiled` use of Numba and llvmlite that they do not promise to keep.
 PRIVATE: dict[str, tuple[str, ...]] = {
-    "numba.core.cgutils": ("alloca_once_value", "get_or_insert_function", "unpack_tuple"),
+    "numba.core.cgutils": ("alloca_once_value", "get_or_insert_function", "pack_array", "unpack_tuple"),
     "numba.core.codegen.JITCodeLibrary": (
         "_finalize_dynamic_globals", "_finalize_final_module", "_optimize_final_module", "add_ir_module",
         "enable_object_caching", "get_pointer_to_function", "has_dynamic_globals", "serialize_using_bitcode",
@@ -50,16 +47,16 @@ PRIVATE: dict[str, tuple[str, ...]] = {
     ),
     "numba.core.compiler.CompileResult": ("_rebuild", "_reduce", "entry_point", "fndesc", "library", "lifted"),
     "numba.core.compiler.Compiler": ("compile_extra",),
-    "numba.core.errors.TypingError": (),
-    "numba.core.imputils": ("impl_ret_borrowed", "lower_constant"),
+    "numba.core.imputils": ("lower_constant",),
     "numba.core.registry.CPUDispatcher": ("_compile_for_args", "compile", "get_call_template"),
     "numba.core.serialize.NumbaPickler": ("persistent_id",),
     "numba.core.types.Dispatcher": ("get_call_type", "get_overload"),
-    "numba.core.typing.templates": ("AbstractTemplate", "infer_global", "signature"),
+    "numba.core.typing.templates": ("AbstractTemplate", "infer_global"),
     "numba.extending": ("get_cython_function_address", "intrinsic", "lower_builtin", "models", "typeof_impl"),
-    "numba.np.arrayobj": ("make_array", "populate_array"),
     "numba.np.numpy_support": ("as_dtype",),
-    "llvmlite.binding": ("add_symbol", "get_host_cpu_features", "get_host_cpu_name", "parse_bitcode"),
+    "llvmlite.binding": (
+        "add_symbol", "get_host_cpu_features", "get_host_cpu_name", "llvm_version_info", "parse_bitcode",
+    ),
 }  # fmt: skip
 
 #: Floating-point freedoms for kernels whose sums may be reordered. Infinities and NaN keep their
@@ -179,7 +176,7 @@ class _KernelCompiler(Compiler):
         with _no_collection():
             result = super().compile_extra(function)
         if not self.state.flags.nrt and _holds_arrays(result.signature.return_type):
-            raise TypingError(f"{function.__name__} returns arrays uncounted: it needs memory=True")
+            raise numba.TypingError(f"{function.__name__} returns arrays uncounted: it needs memory=True")
         return result
 
 
@@ -194,8 +191,8 @@ def _compiler(code: type[_Code], noalias: bool, wide: bool) -> type[_KernelCompi
 @cache
 def _stamp() -> str:
     """Digest of what compiled code depends on besides the sources."""
-    versions = sys.version, numba.__version__, llvmlite.__version__
-    parts = (*versions, get_host_cpu_name(), get_host_cpu_features().flatten())
+    versions = sys.version, numba.__version__, str(binding.llvm_version_info)
+    parts = (*versions, binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -293,7 +290,7 @@ class _LinkedCache(_Cache):
     def rebuild(target_context, content):
         (name, _, code), fndesc, environment, signature, *_ = content
         library = _LinkedCode(target_context.codegen(), name)
-        library._final_module = parse_bitcode(code)
+        library._final_module = binding.parse_bitcode(code)
         library._finalize_final_module()
         known = {
             "typing_context": target_context.typing_context, "target_context": target_context, "signature": signature,
@@ -407,7 +404,7 @@ def add_operation(call: GenericCall, lookup: Callable[[Any], Any]) -> None:
             try:
                 implementation = numba.typeof(lookup(cls))
             except UnsupportedError as error:
-                raise TypingError(str(error)) from None
+                raise numba.TypingError(str(error)) from None
             signature = implementation.get_call_type(self.context, arguments, keywords)
             self._key = implementation.get_impl_key(signature)
             return signature
@@ -426,7 +423,7 @@ def _separate_type(kernel: Kernel) -> Any:
         key = kernel
 
         def generic(self, arguments, keywords):
-            return make_signature(numba.types.int64, *map(numba.types.unliteral, arguments))
+            return numba.types.int64(*map(numba.types.unliteral, arguments))
 
     @lower_builtin(kernel, numba.types.VarArg(numba.types.Any))
     def generate(context, builder, called, values):
