@@ -77,7 +77,13 @@ def fill(out, value):
         out[j] = value
 
 
-@kernel
+def _replace(a, b):
+    changed = bool((a != b[: a.size]).any())
+    a[:] = b[: a.size]
+    return changed
+
+
+@kernel(plain=_replace)
 def replace(a, b):
     """a = b; whether they differed. Long vectors are not written before the first block of entries that does."""
     start = 0

@@ -33,7 +33,11 @@ moved = operation("moved", _each)
 gradient_is_finite = operation("gradient_is_finite", _all_finite)
 
 
-@kernel
+def _keep(objective, work, out, x):
+    out[:] = x[: out.size]
+
+
+@kernel(plain=_keep)
 def keep_moved(objective, work, out, x):
     """out = x, where it differs by the last step along the prepared v only."""
     for t in range(n_moved(objective, work, x.size)):

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import drsub_fast as ds
+from drsub_fast.engine import vector
 from drsub_fast.objectives import quadratic_kernels
+from drsub_fast.objectives.sparse_steps import keep_moved
 from drsub_fast.sets import box, knapsack_projection, polytope
 from drsub_fast.sets.knapsack_projection import project_onto_knapsacks
 from drsub_fast.sets.select import select
@@ -50,6 +52,9 @@ def test_steps(seed):
     for additive in (True, False):
         assert_alike(quadratic_kernels.rate_of_gradient, f.params, work(a, b), c, additive, e)
     assert_alike(spectral_steps.gap_at, a, b, c)
+    for other in (a, b):
+        assert_alike(vector.replace, a, other)
+    assert_alike(keep_moved, f.params, work(a, b), c, d)
 
 
 @pytest.mark.parametrize("seed", range(6))
