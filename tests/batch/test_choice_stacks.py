@@ -2,7 +2,8 @@
 
 import doctest
 import itertools
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -282,3 +283,12 @@ def test_more_items_than_the_kernel_of_one_user_takes(monkeypatch):
 
 def test_examples():
     assert doctest.testmod(choices).failed == 0
+
+
+def test_other_processes_change_no_bit():
+    _, V, q = users(4, 30, 12, 5)
+    one = ds.greedy_map_stacked(features=V, quality=q, size=4, n_jobs=1)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        other = ds.greedy_map_stacked(features=V, quality=q, size=4, executor=executor)
+    assert other.value.tobytes() == one.value.tobytes()
+    np.testing.assert_array_equal(other.items, one.items)

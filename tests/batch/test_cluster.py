@@ -89,3 +89,11 @@ def test_a_stack_does_not_mind_a_lost_worker(client, tmp_path):
         result = ds.maximize_stacked(**arrays, **options, executor=executor, checkpoint=tmp_path)
         for name in ("x", "value", "fw_gap", "upper_bound", "status"):
             assert np.array_equal(getattr(result, name), getattr(expected, name))
+
+
+def test_choices_for_many_users_on_a_cluster_change_no_bit(client):
+    V = np.random.default_rng(5).standard_normal((30, 12, 5))
+    one = ds.greedy_map_stacked(features=V, size=4, n_jobs=1)
+    other = ds.greedy_map_stacked(features=V, size=4, executor=client)
+    assert other.value.tobytes() == one.value.tobytes()
+    np.testing.assert_array_equal(other.items, one.items)

@@ -122,7 +122,7 @@ def test_what_is_not_a_number_comes_through():
     assert tableau.place_of_greatest.interpreted(scores, 0, 4) == 2
     assert tableau.place_of_greatest.interpreted(scores, 1, 4) == -1
     lp, work = some_tableau(np.random.default_rng(3), 4)
-    work.table[tableau.VALUE, 0] = np.inf
+    work.table[tableau.LEVEL, 0] = np.inf
     assert np.isnan(residuals._residuals.interpreted(lp, work))
     out = np.zeros(2)
     vector.shrink.interpreted(np.ones(2), np.array([np.nan, 0.5]), out)
