@@ -12,7 +12,6 @@ import statistics
 from collections import Counter, deque
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from multiprocessing import get_context
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TextIO
@@ -184,13 +183,12 @@ def write_rows(stream: TextIO, rows: Sequence[Row], header: bool = False) -> Non
     stream.flush()
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """Mean and deviation of the scores of one method at one n."""
 
     mean: float
     deviation: float
-    count: int
+    repeats: int
 
 
 def summarise(rows: Sequence[Row]) -> dict[tuple[str, str, int], Cell]:
