@@ -238,7 +238,7 @@ def format_table(rows: Sequence[Row]) -> str:
     cells, sizes = summarise(rows), distinct(rows, "n")
     labels = {method: curve_label(method, method) for method in distinct(rows, "method")}
     width = max(map(len, labels.values()))
-    count = max(cell.count for cell in cells.values())
+    count = max(cell.repeats for cell in cells.values())
     lines = [f"{rows[0].family}: {score_name(rows)}, mean ± deviation of {count} repeat{'s' * (count > 1)}"]
     for panel in sorted(distinct(rows, "rows"), key=lambda panel: min(r.m / r.n for r in rows if r.rows == panel)):
         lines += ["", f"  {panel:{width}}" + "".join(f"{f'n = {n}':>17}" for n in sizes)]
