@@ -6,7 +6,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 # Before the package is imported: tests run compiled, whatever it costs, unless the environment says otherwise.
-os.environ.setdefault("DRSUB_FAST_COMPILE", "now")
+WANTED = os.environ.setdefault("DRSUB_FAST_COMPILE", "now")
 
 import pytest
 
@@ -17,9 +17,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 #: What starts processes: modules, and names of classes.
 PROCESSES = ("subprocess", "multiprocessing", "ProcessPoolExecutor", "LocalCluster")
 
-#: Tests of kernels, which are compiled there. Elsewhere they are where that pays, as for users: compiling every pair of
-#: a function and a set for every method takes hours (`tests/solvers/test_pairs.py`).
-KERNELS = ("engine", "lp", "objectives", "sets")
+#: How kernels run in the tests of a folder; elsewhere they are plain Python, which takes less time than compiling every
+#: pair of a function and a set for every method (`tests/solvers/test_pairs.py`). One test is not to begin in one way and
+#: to end in the other where it compares digits: "auto" is for what is chosen, drawn, proved or read.
+MODES = dict.fromkeys(("engine", "lp", "objectives", "sets"), "now") | dict.fromkeys(
+    ("discrete", "experiments", "problems", "proofs", "reference"), "auto"
+)
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -68,16 +71,17 @@ def _set_mode(monkeypatch, mode):
 
 
 @pytest.fixture(autouse=True)
-def _compiled_where_it_pays(request, monkeypatch):
-    if request.path.parent.name not in KERNELS and os.environ["DRSUB_FAST_COMPILE"] == "now":
-        _set_mode(monkeypatch, "auto")
+def _mode_of_folder(request, monkeypatch):
+    if WANTED == "now":
+        _set_mode(monkeypatch, MODES.get(request.path.parent.name, "never"))
 
 
 @pytest.fixture
-def compiled(monkeypatch, _compiled_where_it_pays):
+def compiled(request, monkeypatch):
     """Kernels are compiled at their first call; skips where nothing is to be compiled."""
-    if os.environ["DRSUB_FAST_COMPILE"] == "never":
+    if WANTED == "never":
         pytest.skip("kernels are not compiled")
+    request.getfixturevalue("_mode_of_folder")
     _set_mode(monkeypatch, "now")
 
 

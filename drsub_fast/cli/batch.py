@@ -49,7 +49,7 @@ DESCRIPTION = (
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("input", nargs="+", type=Path, metavar="INPUT", help="stack, folder, or problem files")
-    add_options(parser)
+    add_options(parser, "by default auto for problem files, multi-start for stacked arrays")
     add_require_dr(parser)
     add_places(parser)
 
@@ -131,10 +131,10 @@ class _FileProblems:
         return result, "minimize" if minimize else "maximize"
 
 
-def _of_files(paths, args, options, where, folder, bar):
+def _of_files(paths, method, options, where, folder, bar):
     """(results, columns) of problem files, some at a time."""
     problems = _FileProblems(paths, args.require_dr)
-    results = maximize_iter(problems, args.method, checkpoint=folder, **where, **options)
+    results = maximize_iter(problems, method, checkpoint=folder, **where, **options)
     with closing(results):
         rows, senses = [], []
         for i, result in enumerate(results):
@@ -198,13 +198,13 @@ class _Tally:
 def run(args: Namespace) -> int:
     """Solves a batch, writes its table, prints a summary."""
     check_places(args)
-    options = given_options(args)
     stack, kinds = read_stack(args.input[0], args.require_dr) if len(args.input) == 1 else (None, {})
+    method, options = given_options(args, "auto" if stack is None else "multi-start")
     if stack is not None:
-        settings = stack_settings(method=args.method, **kinds, **options)
+        settings = stack_settings(method=method, **kinds, **options)
         return write_batch(args, "problem", stack.count, partial(of_stack, stacked_results, "problem", stack, settings))
     paths = list(_files(args.input))
-    return write_batch(args, "problem", len(paths), partial(_of_files, paths, args, options))
+    return write_batch(args, "problem", len(paths), partial(_of_files, paths, method, options))
 
 
 def check_places(args: Namespace) -> None:

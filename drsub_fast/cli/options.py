@@ -52,10 +52,10 @@ _NOT_HERE = {name for name, *_ in _OPTIONS} | {
 }  # fmt: skip
 
 
-def add_options(parser: ArgumentParser) -> None:
-    """Adds --method and the options of methods."""
-    parser.add_argument("--method", choices=method_names(), default="auto", metavar="METHOD",
-                        help=f"auto (default), {', '.join(method_names()[1:])}")  # fmt: skip
+def add_options(parser: ArgumentParser, default: str = "auto (default)") -> None:
+    """Adds --method and the options of methods; ``default`` says in words what is the default."""
+    parser.add_argument("--method", choices=method_names(), metavar="METHOD",
+                        help=f"{default}, {', '.join(method_names()[1:])}")  # fmt: skip
     for name, kind, text in _OPTIONS:
         option = "--" + name.replace("_", "-")
         parser.add_argument(option, dest=name, type=kind, metavar=kind.__name__.upper(), help=text)
@@ -70,13 +70,14 @@ def add_require_dr(parser: ArgumentParser) -> None:
                         help="true (default), or false for quadratics of any sign, with no guarantee")  # fmt: skip
 
 
-def given_options(args: Namespace) -> dict[str, Any]:
-    """The options that were given, by name; ValueError for one that the method does not have."""
+def given_options(args: Namespace, default: str = "auto") -> tuple[str, dict[str, Any]]:
+    """The method, and the options that were given, by name; ValueError for one that the method does not have."""
+    method = args.method or default
     known = [*(name for name, *_ in _OPTIONS), *_own_options()]
     options = {name: value for name in known if (value := getattr(args, name, None)) is not None}
-    accepted = options_of(args.method, options.get("subroutine"))
+    accepted = options_of(method, options.get("subroutine"))
     for name in options:
         if name not in accepted:
             have = ", ".join("--" + each.replace("_", "-") for each in known if each in accepted)
-            raise ValueError(f"method {args.method} has no option --{name.replace('_', '-')}; it has {have}")
-    return options
+            raise ValueError(f"method {method} has no option --{name.replace('_', '-')}; it has {have}")
+    return method, options

@@ -46,9 +46,9 @@ def run(args: Namespace) -> int:
         raise ValueError(f"--out {args.out}: the result is written as {', '.join(RESULT_FILES)}")
     if args.out is not None and not args.out.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "No such folder", str(args.out.parent))
-    options = given_options(args)
+    method, options = given_options(args)
     problem = read_problem(args.file, require_dr=args.require_dr)
-    result = maximize(problem.f, problem.P, method=args.method, bound=args.bound, **options)
+    result = maximize(problem.f, problem.P, method=method, bound=args.bound, **options)
     ratio = "" if result.ratio != result.ratio else f" (value / bound = {result.ratio:.4f})"
     sign = -1.0 if problem.minimize else 1.0
     for label, text in (
