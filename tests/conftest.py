@@ -6,9 +6,12 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 # Before the package is imported: tests run compiled, whatever it costs, unless the environment says otherwise.
-WANTED = os.environ.setdefault("DRSUB_FAST_COMPILE", "now")
+os.environ.setdefault("DRSUB_FAST_COMPILE", "now")
 
 import pytest
+
+#: What the environment asks for: "now", unless it says otherwise.
+WANTED = os.environ["DRSUB_FAST_COMPILE"]
 
 # A job that a shell runs in the background ignores Ctrl-C, and so would the processes that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -18,8 +21,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 PROCESSES = ("subprocess", "multiprocessing", "ProcessPoolExecutor", "LocalCluster")
 
 #: How kernels run in the tests of a folder; elsewhere they are plain Python, which takes less time than compiling every
-#: pair of a function and a set for every method (`tests/solvers/test_pairs.py`). One test is not to begin in one way and
-#: to end in the other where it compares digits: "auto" is for what is chosen, drawn, proved or read.
+#: pair of a function and a set for every method (`tests/solvers/test_pairs.py`). A test that compares digits may not
+#: begin in one way and end in the other: "auto" is for what is chosen, drawn, proved or read.
 MODES = dict.fromkeys(("engine", "lp", "objectives", "sets"), "now") | dict.fromkeys(
     ("discrete", "experiments", "problems", "proofs", "reference"), "auto"
 )

@@ -131,9 +131,9 @@ class _FileProblems:
         return result, "minimize" if minimize else "maximize"
 
 
-def _of_files(paths, method, options, where, folder, bar):
+def _of_files(paths, require_dr, method, options, where, folder, bar):
     """(results, columns) of problem files, some at a time."""
-    problems = _FileProblems(paths, args.require_dr)
+    problems = _FileProblems(paths, require_dr)
     results = maximize_iter(problems, method, checkpoint=folder, **where, **options)
     with closing(results):
         rows, senses = [], []
@@ -204,7 +204,7 @@ def run(args: Namespace) -> int:
         settings = stack_settings(method=method, **kinds, **options)
         return write_batch(args, "problem", stack.count, partial(of_stack, stacked_results, "problem", stack, settings))
     paths = list(_files(args.input))
-    return write_batch(args, "problem", len(paths), partial(_of_files, paths, method, options))
+    return write_batch(args, "problem", len(paths), partial(_of_files, paths, args.require_dr, method, options))
 
 
 def check_places(args: Namespace) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from drsub_fast._checks import one_of
 from drsub_fast.methods import METHODS, method_names, options_of
 from drsub_fast.proofs.global_optimum import global_maximum
+from drsub_fast.solvers.record import MethodName
 
 _OPTIONS = (
     ("max_iter", int, "steps of the method"),
@@ -70,9 +71,9 @@ def add_require_dr(parser: ArgumentParser) -> None:
                         help="true (default), or false for quadratics of any sign, with no guarantee")  # fmt: skip
 
 
-def given_options(args: Namespace, default: str = "auto") -> tuple[str, dict[str, Any]]:
+def given_options(args: Namespace, default: MethodName = "auto") -> tuple[MethodName, dict[str, Any]]:
     """The method, and the options that were given, by name; ValueError for one that the method does not have."""
-    method = args.method or default
+    method: MethodName = args.method or default
     known = [*(name for name, *_ in _OPTIONS), *_own_options()]
     options = {name: value for name in known if (value := getattr(args, name, None)) is not None}
     accepted = options_of(method, options.get("subroutine"))
