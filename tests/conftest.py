@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -67,28 +68,35 @@ def shared_data():
     return DATA
 
 
-def _set_mode(monkeypatch, mode):
-    """How kernels run from now on, in this process and in those that it starts."""
-    monkeypatch.setattr("drsub_fast.engine.jit.COMPILE", mode)
-    monkeypatch.setenv("DRSUB_FAST_COMPILE", mode)
+@contextmanager
+def _mode(mode):
+    """Kernels run so in this process and in those that it starts, whatever a test does with its own monkeypatch."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("drsub_fast.engine.jit.COMPILE", mode)
+        patch.setenv("DRSUB_FAST_COMPILE", mode)
+        yield
 
 
 @pytest.fixture(autouse=True)
-def _mode_of_folder(request, monkeypatch):
-    if WANTED == "now":
-        _set_mode(monkeypatch, MODES.get(request.path.parent.name, "never"))
+def _mode_of_folder(request):
+    if WANTED != "now":
+        yield
+        return
+    with _mode(MODES.get(request.path.parent.name, "never")):
+        yield
 
 
 @pytest.fixture
-def compiled(request, monkeypatch):
+def compiled(_mode_of_folder):
     """Kernels are compiled at their first call; skips where nothing is to be compiled."""
     if WANTED == "never":
         pytest.skip("kernels are not compiled")
-    request.getfixturevalue("_mode_of_folder")
-    _set_mode(monkeypatch, "now")
+    with _mode("now"):
+        yield
 
 
 @pytest.fixture
-def interpreted(monkeypatch):
+def interpreted(_mode_of_folder):
     """Kernels run as plain Python, for many small problems of many kinds, which would take longer to compile."""
-    monkeypatch.setattr("drsub_fast.engine.jit.COMPILE", "never")
+    with _mode("never"):
+        yield

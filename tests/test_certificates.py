@@ -7,6 +7,8 @@ from global_checks import known_maximum, random_instance
 import drsub_fast as ds
 from drsub_fast import certificates
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 def point_of(P, random, upper):
     """A random point of P below ``upper``: a vertex, shortened or not."""
