@@ -106,9 +106,8 @@ def read_only(tmp_path):
     copy.chmod(0o755)
 
 
-@pytest.mark.skipif(jit.COMPILE == "never", reason="no cache is in use")
 @pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
-def test_a_read_only_package_keeps_its_kernels_in_the_cache_of_the_user(read_only, tmp_path, variable):
+def test_a_read_only_package_keeps_its_kernels_in_the_cache_of_the_user(compiled, read_only, tmp_path, variable):
     home = {"HOME": None, "XDG_CACHE_HOME": None, variable: str(tmp_path / "home")}
     run = _python("from drsub_fast.engine import jit; print(jit.cache_folder())", **home, **read_only)
     assert run.returncode == 0, run.stderr
@@ -127,7 +126,7 @@ def test_a_read_only_package_solves_where_nothing_can_be_written(read_only, tmp_
 
 
 @pytest.mark.skipif(jit.cache_folder() is None, reason="no cache is in use")
-def test_a_second_process_takes_its_kernels_from_the_disk():
+def test_a_second_process_takes_its_kernels_from_the_disk(compiled):
     count = """
 from drsub_fast.solvers.continuous_greedy import additive_loop
 stats = additive_loop.standalone.stats
