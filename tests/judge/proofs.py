@@ -32,7 +32,7 @@ def bound_is_no_worse(bound, other, gap, place):
 
 def _maximum(judge, place, method, gap):
     door = f"global_maximum {method}, {place.words}"
-    result = judge.ask(door, ds.global_maximum, place.f, place.P, method=method, gap=gap, time_limit=20.0)
+    result = judge.ask(door, ds.global_maximum, place.f, place.P, method=method, gap=gap, time_limit=10.0)
     if result is None or not judge.check(door, claims.is_in_the_set, place, result.x):
         return None
     judge.check(door, claims.is_printed, result)
@@ -46,7 +46,7 @@ def _maximum(judge, place, method, gap):
 
 def _minimum(judge, place):
     door = f"global_minimum, {place.words}"
-    result = judge.ask(door, ds.global_minimum, place.f, place.P, time_limit=20.0)
+    result = judge.ask(door, ds.global_minimum, place.f, place.P, time_limit=10.0)
     if result is None or not judge.check(door, claims.is_in_the_set, place, result.x):
         return
     H, h, c = place.function.quadratic
