@@ -87,7 +87,7 @@ def _bounded_method(f, P):
 #: Operations of a gradient from which a multilinear extension is solved from one start, the greedy vertex, and those
 #: that the method with a bound may take beside it, in 10 steps at least. Facility location of 5000 items for as many
 #: customers: 5e7 a gradient.
-_COSTLY, _COSTLY_BUDGET, _FEWEST_STEPS = 1e7, 5e8, 10
+_COSTLY, _COSTLY_BUDGET, _FEWEST_STEPS = 1e7, 1e8, 10
 #: Seconds for the choice of the method with a bound, beside half of a time limit.
 _ASKING = 0.02
 #: Items from which the same goes for facility location, sparse ones above all: with 20 neighbours each, n = 100,000 and
