@@ -114,7 +114,8 @@ def sorted_columns(W: Matrix) -> tuple[NDArray[np.int64], NDArray[np.int32], NDA
     pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     items, weights = np.empty(pointers[-1], np.int32), np.empty(pointers[-1])
     for first in range(0, W.shape[1], COLUMNS):
-        require_time()
+        if first:
+            require_time()
         block = -W[:, first : first + COLUMNS].T
         order = np.argsort(block, axis=1)
         kept = np.arange(block.shape[1]) < counts[first : first + COLUMNS, None]

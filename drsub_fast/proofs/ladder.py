@@ -103,8 +103,9 @@ def term_bound(f: Objective, P: FeasibleSet, upper: NDArray[np.float64]) -> floa
 
 def free_bound(f: Objective, P: FeasibleSet, upper: NDArray[np.float64]) -> float:
     """The best bound that takes a few milliseconds of a small problem, which are spent whatever the time."""
-    best = term_bound(f, P, upper) if composite(f) is None else 0.0  # minus a loss and a penalty
+    best = math.inf
     try:
+        best = term_bound(f, P, upper) if composite(f) is None else 0.0  # minus a loss and a penalty
         with untimed() if f.compiled and f.operations <= _ANYWAY else until(None):
             return min(best, corner_bound(f, P, upper))
     except OutOfTime:
