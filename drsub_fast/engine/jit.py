@@ -160,7 +160,7 @@ class Kernel:
             As in `pays`.
         """
         types = tuple(map(type_code, arguments))
-        code = self._code.get(types)
+        code = None if COMPILE == "never" else self._code.get(types)
         if code is not None:
             return code
         reason = self._reason(types, ahead, most)
@@ -276,7 +276,7 @@ class Kernel:
         Finding the types of a dozen arrays takes longer than a small solve. ``family`` says what they are, by the
         numbers of types (`type_code`); ``ahead`` and ``most`` are as in `pays`.
         """
-        known = self.entries.get(family)
+        known = None if COMPILE == "never" else self.entries.get(family)
         if known is None:
             known = self.choose(arguments, ahead, most)
             if not isinstance(known, Interpreted):
