@@ -77,7 +77,7 @@ def _mode(mode):
         yield
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _mode_of_folder(request):
     if WANTED != "now":
         yield
