@@ -44,6 +44,17 @@ def compiled(x, grad):
     return x.sum()
 
 
+def corner(direction, upper):
+    """The oracle of a box, for `CallableSet`."""
+    return np.where(direction > 0.0, upper, 0.0)
+
+
+@numba.njit
+def compiled_corner(direction, upper, v):
+    """The same for `CompiledSet`."""
+    v[:] = np.where(direction > 0.0, upper, 0.0)
+
+
 ARRAY = {"vector", "matrix", "stack", "sparse", "items"}
 #: What an argument of a kind may be given; a value of none of these kinds must be refused.
 TAKES = {
@@ -133,6 +144,37 @@ CALLS = {
     "CompiledObjective": (
         ds.CompiledObjective,
         dict(function=("function", compiled), args=("tuple", ()), n=("count", N), unit_box=("flag", False), **KNOWN),
+    ),
+    "CallableSet": (
+        ds.CallableSet,
+        dict(
+            lmo=("function", corner),
+            n=("count", N),
+            upper=("vector", h),
+            contains=("function none", None),
+            project=("function none", None),
+            is_down_closed=("flag", True),
+        ),
+    ),
+    "CompiledSet": (
+        ds.CompiledSet,
+        dict(
+            lmo=("function", compiled_corner),
+            parameters=("tuple", ()),
+            n=("count", N),
+            upper=("vector", h),
+            contains=("function none", None),
+            is_down_closed=("flag", True),
+        ),
+    ),
+    "FeatureBased": (
+        ds.FeatureBased,
+        dict(
+            W=("matrix", np.eye(2)),
+            concave=("text", "min"),
+            weights=("vector none", None),
+            cap=("vector number", 0.5),
+        ),
     ),
     "GeneralPolytope": (
         ds.GeneralPolytope,
@@ -256,6 +298,21 @@ CALLS = {
     "greedy_map": (
         ds.greedy_map,
         dict(L=("matrix objective", np.eye(2)), constraint=("count set none", 1), full=("flag", False)),
+    ),
+    "greedy_map_stacked": (
+        ds.greedy_map_stacked,
+        dict(
+            features=("stack", np.ones((1, 3, 2))),
+            quality=("vector matrix none", None),
+            size=("count", 1),
+            groups=("vector matrix none", None),
+            per_group=("count vector none", None),
+            similarity=("text", "cosine"),
+            gamma=("number none", None),
+            n_jobs=("count negative none", 1),
+            progress=("flag", False),
+            checkpoint=("path none", None),
+        ),
     ),
     "improve_set": (ds.improve_set, dict(f=("objective", SOFTMAX), P=("set", BOX), items=("items", [0]))),
     "infer_signs": (ds.infer_signs, dict(Z=("matrix", np.eye(2)))),

@@ -13,7 +13,8 @@ FUZZER = Path(__file__).with_name("input_fuzzer.py")
 #: What users are given and do not make: records of answers, errors, and the base classes of sets and objectives.
 MADE_BY_THE_PACKAGE = (
     ds.Constants, ds.GreedySet, ds.Guarantee, ds.MapResult, ds.MapSolution, ds.OrthantCheck, ds.OrthantProblem,
-    ds.Result, ds.RoundedSet, ds.StackedResult, ds.Status, ds.Trace, ds.Objective, ds.FeasibleSet, ds.Multilinear,
+    ds.Result, ds.RoundedSet, ds.StackedChoices, ds.StackedResult, ds.Status, ds.Trace, ds.Objective,
+    ds.FeasibleSet, ds.Multilinear,
 )  # fmt: skip
 
 

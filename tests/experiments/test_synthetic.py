@@ -41,7 +41,7 @@ def test_softmax_and_no_global_are_scored_by_value():
         assert answer.value == ds.nonmonotone_frank_wolfe(instance.f, instance.P, max_iter=20).value
 
 
-def test_processes_give_the_same_rows():
+def test_processes_give_the_same_rows(interpreted):
     families = ("quadratic-uniform", "softmax-uniform")
 
     def values(n_jobs):
