@@ -434,7 +434,9 @@ class CompiledSet(_OracleSet):
     ) -> None:
         require_compiled(lmo, "lmo", "CallableSet")
         make = compiled_params(lmo, "CompiledSet", "n args down_closed", _register)
-        params = make(as_count(n, "n", lower=1), as_arguments(parameters, "parameters"), bool(is_down_closed))
+        params = make(
+            as_count(n, "n", lower=1), as_arguments(parameters, "parameters"), as_flag(is_down_closed, "is_down_closed")
+        )
         super().__init__(params, n, upper, contains, is_down_closed)
         self._lmo = lmo
 
