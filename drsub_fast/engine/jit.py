@@ -130,7 +130,7 @@ class Kernel:
         return f"<kernel {self.__module__}.{self.__name__}>"
 
     def __call__(self, *arguments: Any) -> Any:
-        if self._dispatcher is not None:
+        if self._dispatcher is not None and COMPILE != "never":
             return self._dispatcher(*arguments)
         return self.choose(arguments)(*arguments)
 
