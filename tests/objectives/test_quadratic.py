@@ -52,7 +52,7 @@ def test_value_gradient_and_facts_agree():
     ["frank-wolfe", "nonmonotone-frank-wolfe", "two-phase-frank-wolfe", "projected-gradient", "multi-start",
      "fully-corrective-frank-wolfe"],
 )  # fmt: skip
-def test_methods_agree(method):
+def test_methods_agree(interpreted, method):
     dense, twins = others()
     upper = np.linspace(0.5, 1.5, 9)
     sets = [ds.Box(upper), ds.Budget(2.0, upper), ds.Polytope(np.ones((1, 9)), [2.5], upper)]
