@@ -113,6 +113,7 @@ MANY = dict(
     chunk_size=("count none", None),
     checkpoint=("path none", None),
 )
+OWN_SET = dict(n=("count", N), upper=("vector", h), contains=("function none", None), is_down_closed=("flag", True))
 KNOWN = {name: ("known", None) for name in ("dr_submodular", "nonnegative", "monotone")}
 GLOBAL = dict(
     f=("objective", F),
@@ -147,25 +148,11 @@ CALLS = {
     ),
     "CallableSet": (
         ds.CallableSet,
-        dict(
-            lmo=("function", corner),
-            n=("count", N),
-            upper=("vector", h),
-            contains=("function none", None),
-            project=("function none", None),
-            is_down_closed=("flag", True),
-        ),
+        dict(lmo=("function", corner), project=("function none", None), **OWN_SET),
     ),
     "CompiledSet": (
         ds.CompiledSet,
-        dict(
-            lmo=("function", compiled_corner),
-            parameters=("tuple", ()),
-            n=("count", N),
-            upper=("vector", h),
-            contains=("function none", None),
-            is_down_closed=("flag", True),
-        ),
+        dict(lmo=("function", compiled_corner), parameters=("tuple", ()), **OWN_SET),
     ),
     "FeatureBased": (
         ds.FeatureBased,

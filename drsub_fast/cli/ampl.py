@@ -30,6 +30,9 @@ _CODES = {
     Status.FAILED: _FAILURE,
 }  # fmt: skip
 
+#: Options of the methods that no word can give.
+_NOT_WORDS = {"x0", "callback", "callback_every", "subroutine"}
+
 
 def _options(words):
     """The options of words ``name=value``, or ``name value`` as AMPL takes them too."""
@@ -46,12 +49,7 @@ def _options(words):
 def _checked(options):
     """(number of the objective, require_dr, options of `maximize`); ValueError for an unknown one."""
     method = one_of(options.get("method", "auto"), "method", method_names())
-    known = {"method", "bound", "objno", "require_dr", *options_of(method)} - {
-        "x0",
-        "callback",
-        "callback_every",
-        "subroutine",
-    }
+    known = {"method", "bound", "objno", "require_dr", *options_of(method)} - _NOT_WORDS
     for name in options:
         if name not in known:
             raise ValueError(f"unknown option {name!r}; there are {', '.join(sorted(known))}")
