@@ -2,7 +2,7 @@
 
 ``drsub-fast bench`` repeats this table on your machine (``--quick``: small sizes). Each row runs in turn with its
 baseline, with one BLAS thread; figures are medians, and the first call, which compiles, is not counted. The ranges are
-of three runs on two shared, idle x86 processors; on other days they differed by up to a third.
+of three runs on two shared, idle x86 processors; on other days they differed by up to a third, the last row by more.
 ``pip install '.[rivals,exact]'`` adds IPOPT, SCIP, apricot-select and submodlib.
 
 | task | size | against | ratio |
@@ -16,7 +16,7 @@ of three runs on two shared, idle x86 processors; on other days they differed by
 | the same, sparse H with 11 entries a row, a budget | n = 100,000 | scipy.sparse, argpartition | 2.7 to 5.6 |
 | first linear program | 200 x 200, 500 x 500 | HiGHS, cold | 14 |
 | `greedy_map`, 100 of 100,000 items by 200 features | | numpy's greedy | 25 to 27 |
-| `nonmonotone_frank_wolfe`, 100 steps | 16 x 16, 100 x 100 | numpy + cold `linprog` | 5300 to 5500, 2050 |
+| `nonmonotone_frank_wolfe`, 100 steps | 16 x 16, 100 x 100 | numpy + cold `linprog` | 3300 to 5500, 2050 |
 
 The last row is the loop as one writes it first. The linear programs take a tenth of its time; setting up models takes
 most of the rest. Values agree to 1e-11. The speed of sparse steps depends on the size of the processor's caches.
